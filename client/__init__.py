@@ -1,0 +1,1 @@
+"""One machine with devices: what it offers, the share in force, and the agent that tunes there."""

@@ -1,0 +1,80 @@
+"""The Ray shell around an agent: one thread works, one method talks."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import traceback
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from tune_farm.client.agent import Agent, AgentOptions
+from tune_farm.client.messages import ClientBroken, Message, Order
+from tune_farm.client.outbox import Outbox
+
+
+class Client:
+    """Runs an agent in a thread of its own; the server talks to it by `exchange` alone."""
+
+    def __init__(self, options: AgentOptions) -> None:
+        self._options = options
+        self._outbox = Outbox()
+        self._orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
+        self._stop = threading.Event()  #: set: end the current order after the candidate in flight
+        self._thread = threading.Thread(target=self._work, name=options.slot.name, daemon=True)
+        self._thread.start()
+
+    def exchange(
+        self, acknowledged: int, orders: tuple[Order, ...], stop: bool, wait_seconds: float
+    ) -> tuple[Message, ...]:
+        """Take orders and acknowledgements; return what is not acknowledged yet.
+
+        Args:
+            acknowledged: the last sequence number that the server has stored.
+            orders: new orders, done one after the other.
+            stop: end the current order early; new orders are taken again once this is False.
+            wait_seconds: how long to wait for news.
+        """
+        self._outbox.acknowledge(acknowledged)
+        if stop:
+            self._stop.set()
+        else:
+            self._stop.clear()
+        for order in orders:
+            self._orders.put(order)
+        return self._outbox.wait(wait_seconds)
+
+    def close(self) -> None:
+        """End the agent and all its processes."""
+        self._stop.set()
+        self._orders.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        agent: Agent | None = None
+        try:
+            agent = Agent(self._options, self._stop.is_set)
+            while (order := self._orders.get()) is not None:
+                for payload in agent.perform(order):
+                    self._outbox.put(payload)
+        except Exception:  # noqa: BLE001 - the top of this process's work: report and end
+            self._outbox.put(ClientBroken(detail=traceback.format_exc()))
+        finally:
+            if agent is not None:
+                agent.close()
+
+
+def start_client(options: AgentOptions, *, node_id: str) -> Any:
+    """Start a client as a Ray actor on a node; returns its handle at once.
+
+    It takes nothing from Ray's books: which cores it uses is fixed by its slot.
+    """
+    actor = ray.remote(Client).options(
+        num_cpus=0,
+        num_gpus=0,
+        max_restarts=0,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node_id, soft=False),
+    )
+    return actor.remote(options)

@@ -1,0 +1,216 @@
+"""Tunes what it is told to under one fixed share. A plain class: Ray only wraps it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tune_farm.client.messages import (
+    ClientBroken,
+    CompareOrder,
+    FinalOrder,
+    ModelCompared,
+    ModelFailed,
+    Order,
+    OrderDone,
+    Payload,
+    RecordKnown,
+    TuneOrder,
+)
+from tune_farm.client.share.cores import Slot
+from tune_farm.client.whole_model.compare import (
+    ModelDoesNotBuildError,
+    PairedRepeats,
+    compare_whole_model,
+)
+from tune_farm.tuner.build.pool import BuildOptions, BuildPool
+from tune_farm.tuner.children.spawn import ChildDiedError, ChildSilentError
+from tune_farm.tuner.interfaces import BuildFailure
+from tune_farm.tuner.loop import Bench, Station, measure, tune, untuned
+from tune_farm.tuner.measure.messages import Timing
+from tune_farm.tuner.measure.runner import ChildRunner, RunOptions
+from tune_farm.tuner.strategy.metaschedule import (
+    MetaScheduleStrategy,
+    SearchOptions,
+    new_cost_model,
+)
+from tune_farm.tuner.types import Device, Failed, Measured, Purpose, Record, Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """What an agent is made with."""
+
+    slot: Slot
+    device: Device
+    scratch: Path  # its own, node-local; a successor in the same slot finds the references there
+    corunners: int
+    seed: int
+    search: SearchOptions = SearchOptions()
+    build: BuildOptions = BuildOptions()
+    run: RunOptions = RunOptions()
+    final_timing: Timing = Timing(repeats=5, repeat_seconds=0.05, stop_ratio=2.0)
+    paired: PairedRepeats = PairedRepeats()
+
+
+class Agent:
+    """One slot's tuner: strategies, warm builders and a measuring child. Close it when done."""
+
+    def __init__(self, options: AgentOptions, should_stop: Callable[[], bool]) -> None:
+        self._options = options
+        slot, scratch = options.slot, options.scratch
+        scratch.mkdir(parents=True, exist_ok=True)
+        # Workers warm up while the measuring child starts: neither waits for the other.
+        self._builder = BuildPool(
+            cores=slot.build_cores, scratch=scratch, options=options.build, name=slot.name
+        )
+        try:
+            self._runner = ChildRunner(
+                cores=slot.measure_cores, scratch=scratch, options=options.run, name=slot.name
+            )
+        except BaseException:
+            self._builder.close()
+            raise
+        station = Station(
+            device=options.device,
+            share=slot.share,
+            client=slot.name,
+            corunners=options.corunners,
+            alternates=slot.alternates,
+        )
+        self._bench = Bench(
+            builder=self._builder, runner=self._runner, station=station, should_stop=should_stop
+        )
+        self._cost_model: Any = None
+        self._strategies: dict[str, MetaScheduleStrategy] = {}  #: by task id
+
+    def perform(self, order: Order) -> Iterator[Payload]:
+        """Do one order; yields every record as it is known, and last that the order is done."""
+        try:
+            if isinstance(order, TuneOrder):
+                yield from self._tune(order)
+            elif isinstance(order, FinalOrder):
+                yield from self._measure_finalists(order)
+            else:
+                yield self._compare(order)
+        except ChildDiedError as death:
+            yield ClientBroken(detail=death.detail)
+
+    def close(self) -> None:
+        """End all processes of this agent; safe to call twice."""
+        self._builder.close()
+        self._runner.close()
+
+    def _tune(self, order: TuneOrder) -> Iterator[Payload]:
+        failure = yield from self._prepare(order)
+        proposed = 0
+        if failure is None and order.trials and not self._bench.should_stop():
+            strategy = self._strategy(order.task, order.known)
+            for record in tune(
+                order.task,
+                trials=order.trials,
+                strategy=strategy,
+                bench=self._bench,
+                incumbent_seconds=_best_seconds(order.known),
+            ):
+                proposed += record.attempt == 0
+                yield RecordKnown(order_id=order.order_id, record=record)
+        yield OrderDone(order_id=order.order_id, proposed=proposed, failure=failure)
+
+    def _measure_finalists(self, order: FinalOrder) -> Iterator[Payload]:
+        failure = yield from self._prepare(order)
+        if failure is None:
+            self._runner.timing = self._options.final_timing
+            try:
+                for record in measure(
+                    order.candidates,
+                    purpose=Purpose.FINAL,
+                    bench=replace(self._bench, station=replace(self._bench.station, corunners=0)),
+                    incumbent_seconds=None,
+                ):
+                    yield RecordKnown(order_id=order.order_id, record=record)
+            finally:
+                self._runner.timing = self._options.run.timing
+        yield OrderDone(
+            order_id=order.order_id, proposed=len(order.candidates), failure=failure
+        )
+
+    def _compare(self, order: CompareOrder) -> Payload:
+        options = self._options
+        try:
+            comparison = compare_whole_model(
+                order.job, slot=options.slot, scratch=options.scratch, repeats=options.paired
+            )
+        except ModelDoesNotBuildError as failure:
+            return ModelFailed(order_id=order.order_id, detail=str(failure))
+        except ChildDiedError as death:
+            return ModelFailed(order_id=order.order_id, detail=death.detail)
+        except ChildSilentError as silence:
+            return ModelFailed(order_id=order.order_id, detail=str(silence))
+        return ModelCompared(order_id=order.order_id, comparison=comparison)
+
+    def _prepare(
+        self, order: TuneOrder | FinalOrder
+    ) -> Generator[Payload, None, str | None]:
+        """Select the task, measure its baseline if nobody has, and have its reference at hand.
+
+        Returns:
+            Why the task can't be tuned here, or None.
+        """
+        task = order.task
+        baseline = _baseline(order.known)
+        self._builder.select(task)
+        self._runner.select(task, baseline.seconds if baseline else None)
+        if baseline is not None:
+            return None if self._runner.has_reference else self._make_reference(task)
+        failure = "the untuned operator could not be measured"
+        for record in measure(
+            [untuned(task)], purpose=Purpose.BASELINE, bench=self._bench, incumbent_seconds=None
+        ):
+            yield RecordKnown(order_id=order.order_id, record=record)
+            if isinstance(record.outcome, Measured):
+                self._runner.select(task, record.outcome.median_seconds)
+                return None
+            failure = f"untuned operator: {record.outcome.fault.value}: {record.outcome.detail}"
+        return failure
+
+    def _make_reference(self, task: Task) -> str | None:
+        (built,) = self._builder.build([untuned(task)])
+        if isinstance(built, BuildFailure):
+            return f"untuned operator: {built.failure.detail}"
+        failed = self._runner.make_reference(built)
+        built.path.unlink(missing_ok=True)
+        return None if failed is None else f"untuned operator: {failed.detail}"
+
+    def _strategy(self, task: Task, known: tuple[Record, ...]) -> MetaScheduleStrategy:
+        if self._cost_model is None:
+            self._cost_model = new_cost_model(self._options.search)
+        if task.id not in self._strategies:
+            self._strategies[task.id] = MetaScheduleStrategy(
+                task,
+                cost_model=self._cost_model,
+                options=self._options.search,
+                # Another seed in each client and at each resume: known candidates are not drawn again.
+                seed=zlib.crc32(f"{self._options.seed} {task.id} {len(known)}".encode()),
+            )
+        strategy = self._strategies[task.id]
+        strategy.tell(known)
+        return strategy
+
+
+def _baseline(known: tuple[Record, ...]) -> Record | None:
+    return next(
+        (
+            record
+            for record in known
+            if record.purpose is Purpose.BASELINE and not isinstance(record.outcome, Failed)
+        ),
+        None,
+    )
+
+
+def _best_seconds(known: tuple[Record, ...]) -> float | None:
+    return min((r.seconds for r in known if r.seconds is not None), default=None)

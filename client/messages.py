@@ -1,0 +1,116 @@
+"""What the farm and its clients say to each other, grouped by direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tune_farm.tuner.types import Candidate, Record, Task
+
+# Server → client -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneOrder:
+    """Tune one task for some trials; its baseline is measured first where it is not known."""
+
+    order_id: int
+    task: Task
+    trials: int
+    known: tuple[Record, ...]  # the task's records so far, wherever they were measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalOrder:
+    """Measure the best candidates of one task again, with more repeats, in turn."""
+
+    order_id: int
+    task: Task
+    candidates: tuple[Candidate, ...]
+    known: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelJob:
+    """Everything that it takes to build and run the whole model, by path on a shared disk."""
+
+    module: str  # the module as tuned, JSON
+    database_workload: str  # TVM's database of the best schedules
+    database_records: str
+    weights: str  # .npz: the trailing parameters
+    inputs: tuple[tuple[tuple[int, ...], str], ...]  # shape and dtype of the leading parameters
+    target_json: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOrder:
+    """Build the whole model tuned and untuned, compare outputs, and time both in turn."""
+
+    order_id: int
+    job: ModelJob
+
+
+Order: TypeAlias = TuneOrder | FinalOrder | CompareOrder
+
+# Client → server -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordKnown:
+    """One outcome; the server acknowledges it once the journal holds it."""
+
+    order_id: int
+    record: Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderDone:
+    """The client is idle again."""
+
+    order_id: int
+    proposed: int  # candidates that the strategy gave; 0 = the space is searched out
+    failure: str | None  # why the task can't be tuned here at all, in one line first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Tuned against untuned, end to end."""
+
+    baseline_seconds: tuple[float, ...]  # paired with `tuned_seconds` in time
+    tuned_seconds: tuple[float, ...]
+    wrong: str | None  # how the outputs differ, or None if they agree
+    max_relative_error: float  # largest |tuned - untuned| over the output's largest magnitude
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCompared:
+    """The answer to a `CompareOrder` that worked."""
+
+    order_id: int
+    comparison: Comparison
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientBroken:
+    """This client cannot work here at all: no worker starts, the share is not in force."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFailed:
+    """The answer to a `CompareOrder` that did not: a build or a run failed."""
+
+    order_id: int
+    detail: str
+
+
+Payload: TypeAlias = RecordKnown | OrderDone | ModelCompared | ModelFailed | ClientBroken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A payload with its place in this client's stream; resent until acknowledged."""
+
+    sequence: int
+    payload: Payload

@@ -1,0 +1,1 @@
+"""How one device is divided into fixed shares, one for each client."""

@@ -1,0 +1,1 @@
+"""Builds the whole model tuned and untuned, compares the outputs, and times both in turn."""

@@ -1,0 +1,133 @@
+"""Owns the two children of a comparison, and decides how often each build runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tune_farm.client.messages import Comparison, ModelJob
+from tune_farm.client.share.cores import Slot
+from tune_farm.client.whole_model.messages import (
+    CompareOutputs,
+    CompileModel,
+    LoadModels,
+    RunOnce,
+)
+from tune_farm.tuner.children.spawn import Birth, Child
+
+_COMPILE_TIMEOUT_SECONDS = 600.0
+_RUN_TIMEOUT_SECONDS = 600.0
+_INTEGER_INPUT_BOUND = 2  # ids, masks and indices are legal at 0 and 1
+_INPUT_SEED = 2026
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedRepeats:
+    """How often the two builds are timed against each other."""
+
+    least: int = 3
+    most: int = 15
+    seconds: float = 25.0  # no further pair is begun after this
+
+
+class ModelDoesNotBuildError(Exception):
+    """One of the two builds failed; the message says which and why."""
+
+
+def compare_whole_model(
+    job: ModelJob, *, slot: Slot, scratch: Path, repeats: PairedRepeats
+) -> Comparison:
+    """Build, check and time the whole model under the slot's share.
+
+    Raises:
+        ModelDoesNotBuildError: a build failed.
+        ChildDiedError: a build or a run ended its process.
+        ChildSilentError: a build or a run took too long.
+    """
+    libraries = _compile_both(job, slot, scratch)
+    child = Child(
+        Birth(
+            role="tune_farm.client.whole_model.run_child",
+            name=f"{slot.name}-model-run",
+            cores=slot.measure_cores,
+            threads=len(slot.measure_cores),
+            scratch=scratch,
+            environment={"TVM_USE_RUNTIME_LIB": "1"},
+        )
+    )
+    try:
+        child.send(
+            LoadModels(
+                baseline_library=str(libraries[0]),
+                tuned_library=str(libraries[1]),
+                weights=job.weights,
+                inputs=tuple((shape, dtype, _INTEGER_INPUT_BOUND) for shape, dtype in job.inputs),
+                seed=_INPUT_SEED,
+            )
+        )
+        child.receive(_RUN_TIMEOUT_SECONDS)
+        return _run_pairs(child, repeats)
+    finally:
+        child.kill()
+        for library in libraries:
+            library.unlink(missing_ok=True)
+
+
+def _run_pairs(child: Child, repeats: PairedRepeats) -> Comparison:
+    def run(*, tuned: bool) -> float:
+        child.send(RunOnce(tuned=tuned))
+        return float(child.receive(_RUN_TIMEOUT_SECONDS).seconds)
+
+    # The first run of each build is its warm-up, and what is compared.
+    warm = run(tuned=False) + run(tuned=True)
+    child.send(CompareOutputs())
+    compared = child.receive(_RUN_TIMEOUT_SECONDS)
+    baseline: list[float] = []
+    tuned: list[float] = []
+    started = time.monotonic()
+    while len(tuned) < repeats.most:
+        enough = len(tuned) >= repeats.least
+        if enough and time.monotonic() - started + warm > repeats.seconds:
+            break
+        # In turn, and the order within a pair in turn too: a drifting clock favours neither.
+        for which in (False, True) if len(tuned) % 2 == 0 else (True, False):
+            (tuned if which else baseline).append(run(tuned=which))
+    return Comparison(
+        baseline_seconds=tuple(baseline),
+        tuned_seconds=tuple(tuned),
+        wrong=compared.wrong,
+        max_relative_error=compared.max_relative_error,
+    )
+
+
+def _compile_both(job: ModelJob, slot: Slot, scratch: Path) -> tuple[Path, Path]:
+    libraries = scratch / "model-untuned.so", scratch / "model-tuned.so"
+    databases = None, (job.database_workload, job.database_records)
+    child = Child(
+        Birth(
+            role="tune_farm.client.whole_model.compile_child",
+            name=f"{slot.name}-model-compile",
+            cores=slot.build_cores,
+            threads=len(slot.build_cores),
+            scratch=scratch,
+            environment={"CUDA_VISIBLE_DEVICES": ""},
+        )
+    )
+    try:
+        for library, database in zip(libraries, databases, strict=True):
+            child.send(
+                CompileModel(
+                    module=job.module,
+                    database=database,
+                    target_json=job.target_json,
+                    library=str(library),
+                )
+            )
+            error = child.receive(_COMPILE_TIMEOUT_SECONDS).error
+            if error is not None:
+                which = "untuned" if database is None else "tuned"
+                raise ModelDoesNotBuildError(f"the {which} model does not build: {error}")
+    finally:
+        child.kill()
+    return libraries

@@ -1,0 +1,1 @@
+"""The farm: decides what is tuned where, keeps the records, and judges the result."""

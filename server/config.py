@@ -1,0 +1,62 @@
+"""Everything that one run was asked to do, resolved."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+
+from tune_farm.server.run_directory import OpenMode
+from tune_farm.sharding.models.spec import ModelSpec
+
+#: `--effort`: trials a task where neither a budget nor a number of trials is given.
+TRIALS_BY_EFFORT = {"quick": 16, "standard": 64, "full": 256}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """The resolved configuration of a run; what `config.toml` holds."""
+
+    spec: ModelSpec
+    sm_share_percent: int
+    clients: int | None  # None: as many as the share allows
+    device: str
+    target: str | None  # a TVM tag or JSON; None: this device
+    budget_seconds: float | None
+    effort: str  # decides the trials where nothing else limits them
+    trials: int | None
+    trials_per_task: int | None
+    tasks: tuple[int, ...] | None  # indices as `tune-farm tasks` lists them; None: all
+    strategy: Literal["metaschedule", "random"]
+    seed: int
+    population: int  # of the evolutionary search
+    build_timeout_seconds: float
+    run_timeout_seconds: float | None  # None: from each baseline
+    out: Path | None
+    mode: OpenMode
+    address: str | None
+    allow_partial: bool
+
+    @property
+    def trials_limit_per_task(self) -> int | None:
+        """Trials of each task, if anything limits them."""
+        if self.trials_per_task is not None:
+            return self.trials_per_task
+        if self.budget_seconds is not None or self.trials is not None:
+            return None
+        return TRIALS_BY_EFFORT[self.effort]
+
+    def to_toml(self) -> str:
+        """What `config.toml` holds; TOML has no null, so what was left open is left out."""
+        items = {name: value for name, value in self.to_json().items() if value is not None}
+        return tomli_w.dumps(items)
+
+    def to_json(self) -> dict[str, Any]:
+        """A flat object of JSON-able values."""
+        item = asdict(self)
+        item.update({f"model_{name}": value for name, value in item.pop("spec").items()})
+        item["mode"] = self.mode.value
+        item["out"] = None if self.out is None else str(self.out)
+        return item

@@ -1,0 +1,186 @@
+"""The farm's hands: a Ray cluster with one actor a slot. Decides nothing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from tune_farm.client.actor import start_client
+from tune_farm.client.agent import AgentOptions
+from tune_farm.client.messages import Message, Order
+
+_LOG = logging.getLogger(__name__)
+
+#: How long a client keeps an exchange open when it has no news. Bounds how long an order or a stop
+#: waits that was decided meanwhile.
+_WAIT_SECONDS = 0.4
+#: A client that does not answer for so long is taken for dead.
+_SILENCE_SECONDS = 60.0
+_OBJECT_STORE_BYTES = 100 * 1024**2  # messages are small; the default would take a third of memory
+
+
+@dataclass(slots=True)
+class _Line:
+    """The connection to one client. Written by `Farm` alone."""
+
+    actor: Any
+    pending: Any = None  #: the exchange that is open
+    asked: float = 0.0  #: monotonic time at which it was opened
+    acknowledged: int = -1  #: last sequence number that the journal covers
+    seen: int = -1  #: last sequence number handed on
+    joined: bool = False  #: it has answered once
+    orders: list[Order] = field(default_factory=list)  #: to go with the next exchange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """A client answered for the first time."""
+
+    client: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A client said something new."""
+
+    client: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """A client is gone; its actor was ended."""
+
+    client: str
+    reason: str
+
+
+News = Joined | Said | Lost
+
+
+class Farm:
+    """Starts and ends the cluster and its clients, and carries messages."""
+
+    def __init__(self, options: Mapping[str, AgentOptions], *, address: str | None) -> None:
+        """Prepare; nothing runs before `start`.
+
+        Args:
+            options: what each client is made with, by client.
+            address: a Ray cluster to join, or None for a private one.
+        """
+        self._options = dict(options)
+        self._address = address
+        self._lines: dict[str, _Line] = {}
+        self._stopping = False
+        self.dashboard_url: str | None = None
+
+    def start(self, temp_dir: Path) -> None:
+        """Start or join the cluster, then all clients; returns before these are ready.
+
+        Must run in the main thread: Ray's daemons die with the thread that started them.
+        """
+        if self._address is None:
+            # `address="local"`: without it Ray joins whatever cluster a file in the temp folder names.
+            context = ray.init(
+                address="local",
+                _temp_dir=str(temp_dir),
+                num_cpus=len(self._options),
+                object_store_memory=_OBJECT_STORE_BYTES,
+                include_dashboard=True,
+                dashboard_host="127.0.0.1",
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        else:
+            context = ray.init(
+                address=self._address, log_to_driver=False, logging_level=logging.ERROR
+            )
+        url = context.dashboard_url
+        self.dashboard_url = f"http://{url}" if url else None
+        for client in self._options:
+            self.start_client(client)
+
+    def start_client(self, client: str) -> None:
+        """Start the client of a slot; the slot must be empty."""
+        assert client not in self._lines, client
+        node = ray.get_runtime_context().get_node_id()
+        self._lines[client] = _Line(start_client(self._options[client], node_id=node))
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Clients that were started and not lost."""
+        return tuple(self._lines)
+
+    def order(self, client: str, order: Order) -> None:
+        """Send an order with the client's next exchange."""
+        self._stopping = False
+        self._lines[client].orders.append(order)
+
+    def stop_orders(self) -> None:
+        """Have all clients end their order early, until the next order is sent."""
+        self._stopping = True
+
+    def acknowledge(self, client: str, sequence: int) -> None:
+        """Tell a client that everything up to `sequence` is stored."""
+        if client in self._lines:
+            self._lines[client].acknowledged = sequence
+
+    def poll(self, timeout_seconds: float) -> Iterator[News]:
+        """Yield what clients have to say, waiting for the first news at most so long."""
+        for client, line in list(self._lines.items()):
+            if line.pending is None:
+                self._open(line)
+            elif time.monotonic() - line.asked > _SILENCE_SECONDS:
+                yield self.lose(client, f"no answer for {_SILENCE_SECONDS:.0f} s")
+        owners = {line.pending: client for client, line in self._lines.items()}
+        if not owners:
+            time.sleep(timeout_seconds)
+            return
+        ready, _ = ray.wait(list(owners), num_returns=1, timeout=timeout_seconds)
+        for reference in ready:
+            yield from self._take(owners[reference])
+
+    def close(self) -> None:
+        """End all clients, and the cluster unless it was joined; safe to call twice."""
+        for line in self._lines.values():
+            ray.kill(line.actor, no_restart=True)
+        self._lines = {}
+        if ray.is_initialized():
+            ray.shutdown()
+
+    def _open(self, line: _Line) -> None:
+        orders, line.orders = tuple(line.orders), []
+        line.pending = line.actor.exchange.remote(
+            line.acknowledged, orders, self._stopping, _WAIT_SECONDS
+        )
+        line.asked = time.monotonic()
+
+    def _take(self, client: str) -> Iterator[News]:
+        line = self._lines[client]
+        try:
+            messages = ray.get(line.pending)
+        except ray.exceptions.RayError as error:
+            yield self.lose(client, " ".join(str(error).split())[:500])
+            return
+        line.pending = None
+        if not line.joined:
+            line.joined = True
+            yield Joined(client=client)
+        for message in messages:
+            # What was handed on already is stored or about to be: it came again because its
+            # acknowledgement had not left yet.
+            if message.sequence > line.seen:
+                line.seen = message.sequence
+                yield Said(client=client, message=message)
+
+    def lose(self, client: str, reason: str) -> Lost:
+        """End a client that is gone or of no more use."""
+        _LOG.warning("%s is gone: %s", client, reason)
+        ray.kill(self._lines.pop(client).actor, no_restart=True)
+        return Lost(client=client, reason=reason)

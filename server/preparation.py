@@ -1,0 +1,115 @@
+"""From a model's name to tasks: loaded, lowered for the share, cut into operators."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tune_farm.sharding.extract import Extraction, extract
+from tune_farm.sharding.lower import LoweredModel, lower
+from tune_farm.sharding.models.load import load_model
+from tune_farm.sharding.models.spec import ModelSpec
+from tune_farm.tuner.errors import UsageError
+from tune_farm.tuner.types import Device, Share, Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A model ready to be tuned."""
+
+    lowered: LoweredModel
+    extraction: Extraction
+    selected: tuple[Task, ...]
+    target_json: str
+
+    @property
+    def can_run(self) -> bool:
+        """Whether the whole model can be built and timed."""
+        return not self.lowered.has_symbolic_shapes
+
+    def write_module(self, path: Path) -> None:
+        """Write the module as tuned; weights are left out, they are its trailing parameters."""
+        import tvm
+
+        path.write_text(str(tvm.ir.save_json(self.lowered.module)))
+
+    def write_weights(self, path: Path) -> None:
+        """Write the weights as an .npz, in the order of the trailing parameters."""
+        np.savez(path, *self.lowered.weights)
+
+    @property
+    def inputs(self) -> tuple[tuple[tuple[int, ...], str], ...]:
+        """Shape and dtype of each true input; only for a model that can run."""
+        return tuple(
+            (tuple(int(extent) for extent in spec.shape), spec.dtype)
+            for spec in self.lowered.inputs
+        )
+
+
+def prepare(
+    spec: ModelSpec,
+    *,
+    device: Device,
+    share: Share,
+    target: str | None,
+    selection: tuple[int, ...] | None,
+    with_weights: bool,
+) -> Prepared:
+    """Load, lower and cut a model; imports TVM (seconds).
+
+    Raises:
+        UsageError: the model, the target or the selection can't be used.
+    """
+    compiled_for = make_target(target, device, share)
+    lowered = lower(load_model(spec, with_weights=with_weights), compiled_for)
+    extraction = extract(lowered, compiled_for)
+    return Prepared(
+        lowered=lowered,
+        extraction=extraction,
+        selected=_select(extraction.tasks, selection),
+        target_json=str(compiled_for),
+    )
+
+
+def make_target(asked: str | None, device: Device, share: Share) -> Any:
+    """The TVM target of a share: as asked, or this device with the cores granted.
+
+    Raises:
+        UsageError: TVM does not know the target asked for.
+    """
+    import tvm
+
+    if asked is None:
+        return tvm.target.Target(
+            {
+                "kind": "llvm",
+                "mcpu": device.device_class.architecture,
+                "num-cores": share.granted,
+            }
+        )
+    try:
+        return tvm.target.Target(json.loads(asked) if asked.startswith("{") else asked)
+    except (ValueError, TypeError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[-1] if str(error).strip() else "unknown"
+        raise UsageError(
+            f"target {asked!r} is not one that TVM knows: {reason}",
+            'give a tag or JSON such as {"kind": "llvm", "mcpu": "znver3"}',
+        ) from None
+
+
+def _select(tasks: tuple[Task, ...], selection: tuple[int, ...] | None) -> tuple[Task, ...]:
+    if not tasks:
+        raise UsageError("the model has no operator to tune", "see 'tune-farm tasks MODEL'")
+    if selection is None:
+        return tasks
+    beyond = [index for index in selection if index >= len(tasks)]
+    if beyond:
+        raise UsageError(
+            f"there is no task {beyond[0]}: the model has tasks 0 to {len(tasks) - 1}",
+            "see 'tune-farm tasks MODEL'",
+        )
+    return tuple(tasks[index] for index in selection)

@@ -1,0 +1,62 @@
+"""What a run was made with: the journal's header and `environment.json`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import tune_farm
+from tune_farm.server.config import RunConfig
+from tune_farm.tuner.records.schema import Header
+from tune_farm.tuner.types import Device, Share
+
+_PACKAGES = ("apache-tvm", "apache-tvm-ffi", "ray", "numpy", "xgboost", "onnx")
+
+
+def header_of(
+    config: RunConfig, *, run_id: str, device: Device, share: Share, target_json: str
+) -> Header:
+    """The header of a run's journal."""
+    return Header(
+        run_id=run_id,
+        model=config.spec.model,
+        batch=config.spec.batch,
+        sequence=config.spec.sequence,
+        shapes=config.spec.shapes,
+        target_json=target_json,
+        device_class=device.device_class,
+        share_kind=share.kind,
+        share_granted=share.granted,
+        share_total=share.total,
+        asked_percent=share.asked_percent,
+        tune_farm_version=tune_farm.__version__,
+        tvm_version=_version("apache-tvm"),
+        seed=config.seed,
+        strategy=config.strategy,
+        created=time.time(),
+    )
+
+
+def environment(device: Device) -> dict[str, Any]:
+    """What `environment.json` holds."""
+    return {
+        "tune_farm": tune_farm.__version__,
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+        "host": platform.node(),
+        "pid": os.getpid(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "device": asdict(device),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"

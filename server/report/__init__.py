@@ -1,0 +1,1 @@
+"""What a run says of itself: while it works, when it ends, and afterwards."""

@@ -1,0 +1,126 @@
+"""Tables of a run's result for a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from tune_farm.server.report.summary import EndToEnd, Summary, TaskState, TrialCounts
+from tune_farm.server.report.units import (
+    format_duration,
+    format_gain,
+    format_seconds,
+    format_spread,
+)
+
+_STYLES = {
+    TaskState.TUNED: "green",
+    TaskState.BASELINE: "yellow",
+    TaskState.FAILED: "red",
+    TaskState.PENDING: "dim",
+}
+
+
+def print_summary(console: Console, summary: Summary) -> None:
+    """Print the table of tasks and the panel below it."""
+    console.print(tasks_table(summary))
+    console.print(summary_panel(summary))
+
+
+def tasks_table(summary: Summary) -> Table:
+    """Return one row a task, the largest saving first."""
+    title = f"{summary.model} on {summary.device}" + (f" - {summary.mark}" if summary.mark else "")
+    # Text, because rich would take the brackets in a name for its markup.
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("task", overflow="fold")
+    for name in ("weight", "trials", "baseline", "best", "gain"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("state", overflow="fold")
+    for task in sorted(summary.tasks, key=lambda task: -task.saved_seconds):
+        state = task.state.value + (f": {task.reason}" if task.reason else "")
+        table.add_row(
+            Text(task.name),
+            "-" if task.weight is None else str(task.weight),
+            str(task.trials),
+            format_seconds(task.baseline_seconds),
+            format_spread(task.best_seconds, task.spread_seconds),
+            format_gain(task.baseline_seconds, task.best_seconds),
+            Text(state, style=_STYLES[task.state]),
+        )
+    return table
+
+
+def summary_panel(summary: Summary) -> Panel:
+    """Return what holds for the run as a whole."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in facts(summary):
+        grid.add_row(name, Text(value))
+    title = "run" + (f" - {summary.mark}" if summary.mark else "")
+    return Panel(Group(grid), title=Text(title), title_align="left", expand=False)
+
+
+def facts(summary: Summary) -> list[tuple[str, str]]:
+    """Return the run as pairs of a name and a value, for people."""
+    rows = [
+        ("run", summary.run_directory),
+        ("share", share_text(summary)),
+        ("clients", str(summary.clients)),
+        ("trials", trials_text(summary.trials)),
+        ("end to end", end_to_end_text(summary.end_to_end)),
+        ("wall time", format_duration(summary.wall_seconds)),
+    ]
+    stages = ", ".join(f"{name} {format_duration(s)}" for name, s in summary.stage_seconds)
+    if stages:
+        rows.append(("stages", stages))
+    if summary.predictor is not None:
+        rows.append(("predictor", _predictor_text(summary)))
+    rows += [("cannot be tuned", f"{item.name}: {item.reason}") for item in summary.untunable]
+    rows += [("skipped", f"{item.name}: {item.reason}") for item in summary.skipped]
+    if summary.first_failure:
+        rows.append(("first failure", summary.first_failure))
+    code = "the run has not ended" if summary.exit_code is None else str(summary.exit_code)
+    return [*rows, ("exit code", code)]
+
+
+def share_text(summary: Summary) -> str:
+    """Return what was asked and what was granted."""
+    share = summary.share
+    unit = "cores" if share.kind == "cores" else "SMs or cores" if share.kind == "whole" else "SMs"
+    return f"{share.kind}: {share.percent} % asked, {share.granted} of {share.total} {unit} granted"
+
+
+def trials_text(trials: TrialCounts) -> str:
+    """Return the counts of candidates in words."""
+    text = f"{trials.measured} measured, {trials.pruned_static} over a limit, "
+    text += f"{trials.pruned_predicted} predicted slow, {trials.failed_total} failed"
+    if trials.failed:
+        text += f" ({', '.join(f'{count} {fault}' for fault, count in trials.failed)})"
+    return text
+
+
+def end_to_end_text(end_to_end: EndToEnd | None) -> str:
+    """Return the verdict on the whole model."""
+    if end_to_end is None:
+        return "not measured"
+    baseline, tuned = end_to_end.baseline_seconds, end_to_end.tuned_seconds
+    text = f"{format_seconds(baseline)} untuned, {format_seconds(tuned)} tuned"
+    text += f" ({format_gain(baseline, tuned)})"
+    if end_to_end.wrong:
+        text += f"; the output is WRONG: {end_to_end.wrong}"
+    else:
+        text += "; output checked" if end_to_end.checked else "; output not checked"
+    if end_to_end.shipped == "untuned":
+        text += "; the untuned build is kept"
+    return text
+
+
+def _predictor_text(summary: Summary) -> str:
+    predictor = summary.predictor
+    assert predictor is not None
+    rank = "-" if predictor.spearman is None else f"{predictor.spearman:.2f}"
+    recall = "-" if predictor.recall_at_keep is None else f"{predictor.recall_at_keep:.0%}"
+    return f"rank correlation {rank}, recall {recall}, {predictor.audited} audited"

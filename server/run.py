@@ -1,0 +1,226 @@
+"""One run, from its configuration to its summary."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from tune_farm.client.agent import AgentOptions
+from tune_farm.client.devices.compiler import require_compiler
+from tune_farm.client.devices.inventory import Selection, select
+from tune_farm.client.messages import ModelJob
+from tune_farm.client.share.cores import Slot, describe, plan_slots
+from tune_farm.server.config import RunConfig
+from tune_farm.server.events import EventLog
+from tune_farm.server.failures import FailureLog
+from tune_farm.server.farm import Farm
+from tune_farm.server.interrupts import Interrupts
+from tune_farm.server.ledger import Ledger
+from tune_farm.server.preparation import Prepared, prepare
+from tune_farm.server.processes import end_leftovers, make_temp_dir, mark
+from tune_farm.server.progress import picture_of
+from tune_farm.server.provenance import environment, header_of
+from tune_farm.server.report.screen import Screen
+from tune_farm.server.report.summary import Summary, summary_to_json
+from tune_farm.server.run_directory import TUNING_RECORDS, WORKLOADS, OpenMode, RunDirectory
+from tune_farm.server.search import Search
+from tune_farm.server.state import FarmState, Limits
+from tune_farm.server.tvm_export import export_database
+from tune_farm.server.verdict import Verdict
+from tune_farm.tuner.build.pool import BuildOptions
+from tune_farm.tuner.errors import RunDirectoryError
+from tune_farm.tuner.measure.runner import RunOptions
+from tune_farm.tuner.records.journal import Journal
+from tune_farm.tuner.records.schema import Header, difference
+from tune_farm.tuner.strategy.metaschedule import SearchOptions
+from tune_farm.tuner.types import Record
+
+#: After the cluster was shut down, its processes get so long to end by themselves.
+_GRACE_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What a run tunes for, settled before anything heavy starts."""
+
+    selection: Selection
+    slots: tuple[Slot, ...]
+
+
+def find_place(config: RunConfig) -> Place:
+    """Choose the device and divide it.
+
+    Raises:
+        UsageError: the share or the clients asked for do not fit.
+        EnvironmentUnusableError: no such device, or no compiler.
+    """
+    require_compiler()
+    selection = select(config.device)
+    slots = plan_slots(selection.cores, config.sm_share_percent, config.clients)
+    return Place(selection=selection, slots=slots)
+
+
+def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Summary:
+    """Tune a model as configured; everything started is ended when this returns or raises.
+
+    Args:
+        config: what to do.
+        say: shows the user one line at once.
+        screen: shows progress.
+
+    Raises:
+        TuneFarmError: why there is no summary.
+    """
+    started = time.monotonic()
+    place = find_place(config)
+    reason = place.selection.reason
+    say(describe(place.slots, place.selection.device.device_class.name))
+    if reason:
+        say(reason)
+    with ExitStack() as stack:
+        directory = stack.enter_context(
+            RunDirectory.create(config.out, model=config.spec.model, mode=config.mode)
+        )
+        prepared = prepare(
+            config.spec,
+            device=place.selection.device,
+            share=place.slots[0].share,
+            target=config.target,
+            selection=config.tasks,
+            with_weights=True,
+        )
+        say(f"{len(prepared.selected)} tasks to tune; run directory {directory.path}")
+        header = header_of(
+            config,
+            run_id=directory.run_id,
+            device=place.selection.device,
+            share=place.slots[0].share,
+            target_json=prepared.target_json,
+        )
+        journal = _open_journal(directory, config, header)
+        stack.callback(journal.close)
+        directory.write_environment(environment(place.selection.device))
+        directory.write_config(config.to_toml())
+        prepared.write_module(directory.model_path)
+        search, interrupted = _tune(config, place, prepared, directory, journal, say, screen)
+        summary = Verdict(
+            config=config,
+            device=place.selection.device,
+            share=place.slots[0].share,
+            clients=len(place.slots),
+            prepared=prepared,
+            search=search,
+            interrupted_by=interrupted,
+            wall_seconds=time.monotonic() - started,
+            directory=directory.path,
+        ).summary()
+        shipped = summary.end_to_end is None or summary.end_to_end.shipped == "tuned"
+        export_database(directory.path, prepared.selected, _gained(search) if shipped else ())
+        directory.write_summary(summary_to_json(summary))
+        return summary
+
+
+def _open_journal(directory: RunDirectory, config: RunConfig, wanted: Header) -> Journal:
+    if config.mode is not OpenMode.RESUME:
+        return Journal.create(directory.journal_path, wanted)
+    journal = Journal.open(directory.journal_path)
+    differs = difference(journal.header, wanted)
+    if differs is not None:
+        journal.close()
+        raise RunDirectoryError(
+            f"cannot resume {directory.path}: {differs}",
+            "run it as it was begun, or name another directory with --out",
+        )
+    return journal
+
+
+def _tune(
+    config: RunConfig,
+    place: Place,
+    prepared: Prepared,
+    directory: RunDirectory,
+    journal: Journal,
+    say: Callable[[str], None],
+    screen: Screen,
+) -> tuple[Search, int | None]:
+    mark(directory.run_id)
+    temp_dir = make_temp_dir()
+    farm = Farm(_agents(config, place, temp_dir), address=config.address)
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, temp_dir, ignore_errors=True)
+        stack.callback(end_leftovers, directory.run_id, _GRACE_SECONDS)
+        stack.callback(farm.close)
+        events = EventLog(directory.events_path)
+        stack.callback(events.close)
+        farm.start(temp_dir)
+        if farm.dashboard_url:
+            say(f"Ray dashboard: {farm.dashboard_url}")
+        search = Search(
+            state=_state(config, prepared, journal),
+            farm=farm,
+            journal=journal,
+            events=events,
+            failures=FailureLog(directory.failures_path),
+            tasks={task.id: task for task in prepared.selected},
+            budget_seconds=config.budget_seconds,
+            make_job=lambda: _make_job(prepared, directory.path, temp_dir, search),
+            show=lambda search: screen.update(picture_of(search)),
+        )
+        interrupts = stack.enter_context(Interrupts())
+        with screen:
+            search.run(interrupts)
+        return search, interrupts.received
+
+
+def _agents(config: RunConfig, place: Place, temp_dir: Path) -> dict[str, AgentOptions]:
+    return {
+        slot.name: AgentOptions(
+            slot=slot,
+            device=place.selection.device,
+            scratch=temp_dir / "scratch" / slot.name,
+            corunners=len(place.slots) - 1,
+            seed=config.seed,
+            search=SearchOptions(
+                sampler="random" if config.strategy == "random" else "evolutionary",
+                population=config.population,
+                threads=len(slot.build_cores),
+            ),
+            build=BuildOptions(timeout_seconds=config.build_timeout_seconds),
+            run=RunOptions(timeout_seconds=config.run_timeout_seconds),
+        )
+        for slot in place.slots
+    }
+
+
+def _state(config: RunConfig, prepared: Prepared, journal: Journal) -> FarmState:
+    limits = Limits(
+        trials_per_task=config.trials_limit_per_task,
+        trials=config.trials,
+        compares=prepared.can_run,
+    )
+    # Until something is measured, a task's cost is its work; the exact unit does not matter.
+    costs = {task.id: task.weight * task.flops + task.bytes_moved for task in prepared.selected}
+    return FarmState(Ledger(prepared.selected, journal.records), costs, limits)
+
+
+def _gained(search: Search) -> tuple[Record, ...]:
+    entries = search.state.ledger.entries.values()
+    return tuple(entry.best for entry in entries if entry.gained and entry.best is not None)
+
+
+def _make_job(prepared: Prepared, directory: Path, temp_dir: Path, search: Search) -> ModelJob:
+    weights = temp_dir / "weights.npz"
+    prepared.write_weights(weights)
+    export_database(directory, prepared.selected, _gained(search))
+    return ModelJob(
+        module=str((directory / "model.tvm.json").resolve()),
+        database_workload=str((directory / WORKLOADS).resolve()),
+        database_records=str((directory / TUNING_RECORDS).resolve()),
+        weights=str(weights),
+        inputs=prepared.inputs,
+        target_json=prepared.target_json,
+    )

@@ -1,0 +1,222 @@
+"""The server's loop: hears clients, stores what they learned, and does what the state decides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from tune_farm.client.messages import (
+    ClientBroken,
+    Comparison,
+    CompareOrder,
+    FinalOrder,
+    ModelCompared,
+    ModelFailed,
+    ModelJob,
+    OrderDone,
+    RecordKnown,
+    TuneOrder,
+)
+from tune_farm.server.decisions import (
+    ClientJoined,
+    ClientLost,
+    Command,
+    Event,
+    GiveComparison,
+    GiveFinal,
+    GiveTrials,
+    ModelJudged,
+    OrderEnded,
+    RecordStored,
+    RestartClient,
+    SearchOver,
+    StopOrders,
+)
+from tune_farm.server.events import EventLog
+from tune_farm.server.failures import FailureLog
+from tune_farm.server.farm import Farm, Joined, Lost, News, Said
+from tune_farm.server.interrupts import Interrupts
+from tune_farm.server.state import FarmState, Phase
+from tune_farm.tuner.errors import EnvironmentUnusableError
+from tune_farm.tuner.records.journal import Journal
+from tune_farm.tuner.types import Failed, Record, Task
+
+_POLL_SECONDS = 0.25
+#: How long a measurement in flight may still take after Ctrl-C.
+_LAST_WORDS_SECONDS = 2.0
+
+
+@dataclass(slots=True)
+class Search:
+    """One session of a run, from the first order to the last record."""
+
+    state: FarmState
+    farm: Farm
+    journal: Journal
+    events: EventLog
+    failures: FailureLog
+    tasks: dict[str, Task]
+    budget_seconds: float | None
+    make_job: Callable[[], ModelJob]  # exports what a comparison needs
+    show: Callable[[Search], None]  # draws the screen
+    comparison: Comparison | None = None
+    comparison_failure: str | None = None
+    broken: str | None = None  #: what the last broken client died of
+    stage_seconds: dict[str, float] = field(default_factory=dict)  #: by phase
+    _records: dict[str, list[Record]] = field(default_factory=dict)  #: by task
+    _started: float | None = None  #: monotonic time of the first order
+    _ended: float | None = None  #: monotonic time at which the last candidate was known
+    _spent_before: float = 0.0  #: budget seconds of earlier sessions
+
+    def __post_init__(self) -> None:
+        self._spent_before = self.journal.spent_seconds
+        for record in self.journal.records:
+            self._records.setdefault(record.candidate.task_id, []).append(record)
+
+    @property
+    def spent_seconds(self) -> float:
+        """The budget's clock."""
+        if self._started is None:
+            return self._spent_before
+        return self._spent_before + (self._ended or time.monotonic()) - self._started
+
+    def run(self, interrupts: Interrupts) -> None:
+        """Work until the state is done or a signal came.
+
+        Raises:
+            EnvironmentUnusableError: no client can work here, or the disk is full.
+        """
+        while self.state.phase is not Phase.DONE:
+            phase, entered = self.state.phase, time.monotonic()
+            self._hear_all(_POLL_SECONDS)
+            if interrupts.received is not None:
+                self._hear_last_words()
+                return
+            if self.budget_seconds is not None and self.spent_seconds >= self.budget_seconds:
+                if self.state.phase is Phase.SEARCH:
+                    self._decide(SearchOver())
+            if not self.farm.clients:
+                raise EnvironmentUnusableError(
+                    f"no client can work here: {self.broken or 'all were lost'}",
+                    "see 'tune-farm doctor'",
+                )
+            spent = time.monotonic() - entered
+            self.stage_seconds[phase.value] = self.stage_seconds.get(phase.value, 0.0) + spent
+            self.show(self)
+
+    def _hear_all(self, timeout_seconds: float) -> None:
+        for news in self.farm.poll(timeout_seconds):
+            self._hear(news)
+
+    def _hear_last_words(self) -> None:
+        self.farm.stop_orders()
+        deadline = time.monotonic() + _LAST_WORDS_SECONDS
+        while time.monotonic() < deadline and any(self.state.assignments.values()):
+            for news in self.farm.poll(0.1):
+                if isinstance(news, Said):
+                    if isinstance(news.message.payload, RecordKnown):
+                        self._store(news.message.payload.record)
+                    elif isinstance(news.message.payload, OrderDone):
+                        self.state.assignments[news.client] = None
+                elif isinstance(news, Lost):
+                    self.state.assignments.pop(news.client, None)
+
+    def _hear(self, news: News) -> None:
+        if isinstance(news, Joined):
+            self.events.append("client_joined", client=news.client)
+            self._decide(ClientJoined(client=news.client))
+        elif isinstance(news, Lost):
+            self.events.append("client_lost", client=news.client, reason=news.reason)
+            self._decide(ClientLost(client=news.client))
+        else:
+            self._listen(news)
+            self.farm.acknowledge(news.client, news.message.sequence)
+
+    def _listen(self, said: Said) -> None:
+        client, payload = said.client, said.message.payload
+        if isinstance(payload, RecordKnown):
+            self._store(payload.record)
+        elif isinstance(payload, OrderDone):
+            if payload.failure is not None:
+                self.events.append("task_failed", client=client, reason=payload.failure)
+            self._decide(
+                OrderEnded(
+                    client=client,
+                    order_id=payload.order_id,
+                    proposed=payload.proposed,
+                    failure=payload.failure,
+                )
+            )
+        elif isinstance(payload, ClientBroken):
+            self.broken = payload.detail.strip().splitlines()[0]
+            self._hear(self.farm.lose(client, payload.detail))
+        else:
+            self._judge(client, payload)
+
+    def _judge(self, client: str, payload: ModelCompared | ModelFailed) -> None:
+        if isinstance(payload, ModelCompared):
+            self.comparison = payload.comparison
+        else:
+            self.comparison_failure = payload.detail
+            self.events.append("comparison_failed", client=client, detail=payload.detail)
+        self._decide(ModelJudged(client=client, order_id=payload.order_id))
+
+    def _store(self, record: Record) -> None:
+        if not self.journal.append(record, spent_seconds=self.spent_seconds):
+            return  # said before, by this client or its predecessor
+        self._records.setdefault(record.candidate.task_id, []).append(record)
+        if isinstance(record.outcome, Failed):
+            self.failures.add(
+                record.outcome,
+                task_name=self.tasks[record.candidate.task_id].name,
+                candidate_id=record.candidate.id,
+                client=record.client,
+            )
+        self._decide(RecordStored(record=record))
+
+    def _decide(self, event: Event) -> None:
+        phase = self.state.phase
+        commands = self.state.handle(event)
+        if self.state.phase is not phase:
+            self.events.append("phase", phase=self.state.phase.value)
+            if self.state.phase not in (Phase.SEARCH, Phase.DRAIN) and self._ended is None:
+                self._ended = time.monotonic()
+        self._do(commands)
+
+    def _do(self, commands: Iterable[Command]) -> None:
+        for command in commands:
+            match command:
+                case GiveTrials() | GiveFinal():
+                    self._give(command)
+                case GiveComparison(client=client, order_id=order_id):
+                    self.farm.order(client, CompareOrder(order_id=order_id, job=self.make_job()))
+                case StopOrders():
+                    self.farm.stop_orders()
+                case RestartClient(client=client):
+                    self.farm.start_client(client)
+
+    def _give(self, command: GiveTrials | GiveFinal) -> None:
+        task = self.tasks[command.task_id]
+        known = tuple(self._records.get(task.id, ()))
+        if isinstance(command, GiveFinal):
+            self.farm.order(
+                command.client,
+                FinalOrder(
+                    order_id=command.order_id,
+                    task=task,
+                    candidates=command.candidates,
+                    known=known,
+                ),
+            )
+            return
+        if self._started is None:
+            self._started = time.monotonic()
+        self.events.append(
+            "order", client=command.client, task=task.name, trials=command.trials
+        )
+        self.farm.order(
+            command.client,
+            TuneOrder(order_id=command.order_id, task=task, trials=command.trials, known=known),
+        )
+

@@ -1,0 +1,260 @@
+"""Decides what every client does next. Pure: events in, commands out; no clock, file, Ray or TVM."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tune_farm.server.budget import TaskProgress, gain, next_task
+from tune_farm.server.decisions import (
+    ClientJoined,
+    ClientLost,
+    Command,
+    Event,
+    GiveComparison,
+    GiveFinal,
+    GiveTrials,
+    ModelJudged,
+    OrderEnded,
+    RecordStored,
+    RestartClient,
+    SearchOver,
+    StopOrders,
+)
+from tune_farm.server.ledger import Ledger
+from tune_farm.sharding.plan import assign
+from tune_farm.sharding.rebalance import rebalance
+
+#: A client leaves its shard when a waiting task elsewhere promises this many times its own gain.
+_WORTH_MOVING = 2.0
+#: Restarts of one slot, after which it stays empty.
+_MOST_RESTARTS = 5
+
+
+class Phase(enum.Enum):
+    """Where a run is."""
+
+    SEARCH = "search"
+    DRAIN = "drain"  # the budget is over; orders end
+    FINAL = "final"  # finalists are measured again, alone
+    COMPARE = "compare"  # the whole model, tuned against untuned
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When the search ends."""
+
+    batch: int = 16  # trials of one order
+    trials_per_task: int | None = None
+    trials: int | None = None  # of the whole run
+    compares: bool = True  # the whole model can be built
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """An order that is out."""
+
+    order_id: int
+    task_id: str | None  # None: the comparison
+    trials: int
+
+
+class FarmState:
+    """The farm's decisions. Mutated through `handle` alone."""
+
+    def __init__(self, ledger: Ledger, costs: Mapping[str, float], limits: Limits) -> None:
+        """Start with nobody there.
+
+        Args:
+            ledger: the tasks, with what earlier sessions learned of them.
+            costs: expected cost of tuning each task, any unit.
+            limits: when the search ends.
+        """
+        self.ledger = ledger
+        self.phase = Phase.SEARCH
+        self.assignments: dict[str, Assignment | None] = {}  #: by client present; None = idle
+        self.shards: dict[str, tuple[str, ...]] = {}  #: by client present: its tasks
+        self._costs = dict(costs)
+        self._limits = limits
+        self._orders = 0  #: ids given so far
+        self._restarts: dict[str, int] = {}  #: by client
+        self._compare_tries = 0
+
+    def handle(self, event: Event) -> list[Command]:
+        """Take in an event; return what is to be done about it, in order."""
+        commands: list[Command] = []
+        match event:
+            case RecordStored(record=record):
+                self.ledger.add(record)
+                return []
+            case ClientJoined(client=client):
+                self.assignments[client] = None
+                self._spread()
+            case ClientLost(client=client):
+                commands += self._lose(client)
+            case OrderEnded() | ModelJudged():
+                self._settle(event)
+            case SearchOver():
+                if self.phase is Phase.SEARCH:
+                    self.phase = Phase.DRAIN
+                    commands.append(StopOrders())
+        return commands + self._go_on()
+
+    @property
+    def trials_allowed(self) -> int | None:
+        """Trials of the whole run, if they are limited."""
+        per_task = self._limits.trials_per_task
+        bounds = [self._limits.trials, per_task and per_task * len(self.ledger.entries)]
+        return min((bound for bound in bounds if bound is not None), default=None)
+
+    @property
+    def idle(self) -> list[str]:
+        """Clients without an order, by name."""
+        return sorted(client for client, order in self.assignments.items() if order is None)
+
+    def _spread(self) -> None:
+        clients = sorted(self.assignments)
+        if not clients:
+            self.shards = {}
+        elif self.shards:
+            self.shards = rebalance(self.shards, self._costs, clients)
+        else:
+            self.shards = assign(self._costs, clients)
+
+    def _lose(self, client: str) -> list[Command]:
+        order = self.assignments.pop(client, None)
+        if order is not None and order.task_id is not None:
+            self.ledger.died(order.task_id)
+            self.ledger.settle(order.task_id, order.trials, proposed=0, cut_short=True)
+        self._spread()
+        self._restarts[client] = self._restarts.get(client, 0) + 1
+        if self._restarts[client] > _MOST_RESTARTS or self.phase is Phase.DONE:
+            return []
+        return [RestartClient(client=client)]
+
+    def _settle(self, event: OrderEnded | ModelJudged) -> None:
+        order = self.assignments.get(event.client)
+        if order is None or order.order_id != event.order_id:
+            return  # said twice, or by a client that was given up meanwhile
+        self.assignments[event.client] = None
+        if isinstance(event, ModelJudged):
+            self.phase = Phase.DONE
+            return
+        assert order.task_id is not None
+        self.ledger.settle(
+            order.task_id,
+            order.trials,
+            proposed=event.proposed,
+            cut_short=self.phase is not Phase.SEARCH or event.failure is not None,
+        )
+        if event.failure is not None:
+            self.ledger.give_up(order.task_id, event.failure)
+
+    def _go_on(self) -> list[Command]:
+        commands: list[Command] = []
+        if self.phase is Phase.SEARCH:
+            for client in self.idle:
+                commands += self._give_trials(client)
+        if not self._anyone_at_work:
+            if self.phase in (Phase.SEARCH, Phase.DRAIN) and self._search_is_over:
+                self.phase = Phase.FINAL
+            if self.phase is Phase.FINAL and self.idle:
+                commands += self._give_final(self.idle[0])
+            if self.phase is Phase.COMPARE and self.idle:
+                commands += self._give_comparison(self.idle[0])
+        return commands
+
+    @property
+    def _anyone_at_work(self) -> bool:
+        return any(order is not None for order in self.assignments.values())
+
+    @property
+    def _search_is_over(self) -> bool:
+        if self.phase is Phase.DRAIN or self._trials_left() == 0:
+            return True
+        return not any(self._batch_of(task_id) for task_id in self.ledger.entries)
+
+    def _trials_left(self) -> int | None:
+        if self._limits.trials is None:
+            return None
+        used = sum(entry.trials + entry.given for entry in self.ledger.entries.values())
+        return max(0, self._limits.trials - used)
+
+    def _batch_of(self, task_id: str) -> int:
+        """Trials that a task may be given now; 0 if it is closed or its limit is reached."""
+        entry = self.ledger.entries[task_id]
+        progress = entry.progress
+        if not progress.is_open:
+            return 0
+        bounds = [self._limits.batch]
+        if self._limits.trials_per_task is not None:
+            bounds.append(self._limits.trials_per_task - progress.trials)
+        if (left := self._trials_left()) is not None:
+            bounds.append(left)
+        return max(0, min(bounds))
+
+    def _give_trials(self, client: str) -> list[Command]:
+        at_work = {order.task_id for order in self.assignments.values() if order is not None}
+        waiting = {
+            task_id
+            for task_id in self.ledger.entries
+            if task_id not in at_work and self._batch_of(task_id)
+        }
+        progresses = {task_id: self.ledger.entries[task_id].progress for task_id in waiting}
+        own = next_task(progresses.values(), waiting & set(self.shards.get(client, ())))
+        any_task = next_task(progresses.values(), waiting)
+        if any_task is None:
+            return []
+        if own is None or _promises_more(progresses[any_task], progresses[own]):
+            own = any_task
+            self._move(any_task, client)
+        trials = self._batch_of(own)
+        order = self._assign(client, own, trials)
+        return [GiveTrials(client=client, order_id=order, task_id=own, trials=trials)]
+
+    def _move(self, task_id: str, client: str) -> None:
+        shards = {
+            owner: tuple(task for task in tasks if task != task_id)
+            for owner, tasks in self.shards.items()
+        }
+        shards[client] = (*shards.get(client, ()), task_id)
+        self.shards = shards
+
+    def _give_final(self, client: str) -> list[Command]:
+        for task_id, entry in self.ledger.entries.items():
+            candidates = entry.finalists()
+            if candidates and not entry.finals_tried:
+                entry.finals_tried = True
+                order = self._assign(client, task_id, 0)
+                return [
+                    GiveFinal(
+                        client=client, order_id=order, task_id=task_id, candidates=candidates
+                    )
+                ]
+        can_compare = self._limits.compares and any(e.gained for e in self.ledger.entries.values())
+        self.phase = Phase.COMPARE if can_compare else Phase.DONE
+        return []
+
+    def _give_comparison(self, client: str) -> list[Command]:
+        if self._compare_tries == 2:
+            self.phase = Phase.DONE
+            return []
+        self._compare_tries += 1
+        order = self._assign(client, None, 0)
+        return [GiveComparison(client=client, order_id=order)]
+
+    def _assign(self, client: str, task_id: str | None, trials: int) -> int:
+        self._orders += 1
+        self.assignments[client] = Assignment(
+            order_id=self._orders, task_id=task_id, trials=trials
+        )
+        if task_id is not None:
+            self.ledger.give(task_id, trials)
+        return self._orders
+
+
+def _promises_more(other: TaskProgress, own: TaskProgress) -> bool:
+    """Whether a task elsewhere is worth leaving the shard for; untried ones wait for their owner."""
+    return min(other.trials, own.trials) > 0 and gain(other) > _WORTH_MOVING * gain(own)

@@ -1,0 +1,1 @@
+"""Turns a model into operators, and operators into shards for clients."""

@@ -1,0 +1,1 @@
+"""Models as ONNX graphs: built-in ones made from a seed, and files."""

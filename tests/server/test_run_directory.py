@@ -1,0 +1,169 @@
+"""One run a directory: locked, never overwritten, its summary whole or absent."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tune_farm.server.run_directory import OpenMode, RunDirectory, lock_owner
+from tune_farm.tuner.errors import EnvironmentUnusableError, RunDirectoryError, UsageError
+
+
+def test_default_name_tells_date_and_model(tmp_path: Path) -> None:
+    now = datetime(2026, 3, 9)
+    with RunDirectory.create(None, model="my nets/Tiny Net.onnx", root=tmp_path, now=now) as run:
+        assert re.fullmatch(r"20260309-Tiny-Net-[0-9a-f]{6}", run.path.name)
+        assert run.path.parent == tmp_path
+        assert run.run_id == run.path.name
+        assert run.failures_path.is_dir()
+        assert run.logs_path.is_dir()
+
+
+def test_two_runs_of_a_day_differ(tmp_path: Path) -> None:
+    with (
+        RunDirectory.create(None, model="m", root=tmp_path) as one,
+        RunDirectory.create(None, model="m", root=tmp_path) as other,
+    ):
+        assert one.path != other.path
+
+
+def test_files(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path / "a" / "b", model="m") as run:
+        run.write_config("seed = 1\n")
+        run.write_environment({"tvm": "0.27"})
+        run.write_model("{}")
+        run.write_summary({"exit_code": 0})
+        run.write_summary({"exit_code": 4})
+        assert (run.path / "config.toml").read_text() == "seed = 1\n"
+        assert json.loads((run.path / "environment.json").read_text()) == {"tvm": "0.27"}
+        assert run.model_path.read_text() == "{}"
+        assert json.loads(run.summary_path.read_text()) == {"exit_code": 4}
+        assert sorted(path.name for path in run.path.iterdir()) == [
+            "config.toml",
+            "environment.json",
+            "failures",
+            "lock",
+            "logs",
+            "model.tvm.json",
+            "summary.json",
+        ]
+
+
+def test_summary_survives_a_failed_write(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path, model="m") as run:
+        run.write_summary({"exit_code": 0})
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            run.write_summary({"wall_seconds": float("nan")})
+        (run.path / ".summary.json.new").mkdir()
+        with pytest.raises(EnvironmentUnusableError, match=r"summary\.json"):
+            run.write_summary({"exit_code": 1})
+        assert json.loads(run.summary_path.read_text()) == {"exit_code": 0}
+
+
+def test_second_run_is_told_who_holds_it(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path, model="m"):
+        with pytest.raises(RunDirectoryError, match=f"pid {os.getpid()} on ") as caught:
+            RunDirectory.create(tmp_path, model="m", mode=OpenMode.RESTART)
+        assert socket.gethostname() in str(caught.value)
+        assert caught.value.exit_code == 6
+        assert lock_owner(tmp_path) == f"pid {os.getpid()} on {socket.gethostname()}"
+    assert lock_owner(tmp_path) is None
+    RunDirectory.create(tmp_path, model="m").close()
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from tune_farm.server.run_directory import RunDirectory
+run = RunDirectory.create(Path(sys.argv[1]), model="m")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_lock_dies_with_its_process(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "locked\n"
+            with pytest.raises(RunDirectoryError, match=f"pid {child.pid} on "):
+                RunDirectory.create(tmp_path, model="m")
+        finally:
+            child.kill()
+    assert lock_owner(tmp_path) is None, "a dead process owns nothing"
+    RunDirectory.create(tmp_path, model="m").close()
+
+
+def test_lock_of_another_host_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text("1 elsewhere\n")
+    assert lock_owner(tmp_path) == "pid 1 on elsewhere"
+
+
+def test_records_are_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text("old")
+    with pytest.raises(RunDirectoryError, match="--resume to go on, --restart to begin again"):
+        RunDirectory.create(tmp_path, model="m")
+    with RunDirectory.create(tmp_path, model="m", mode=OpenMode.RESUME) as run:
+        assert run.journal_path.read_text() == "old"
+
+
+def test_restart_moves_aside_and_deletes_nothing(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / "records.jsonl").write_text(f"records {number}")
+        (tmp_path / "summary.json").write_text(f"summary {number}")
+        with RunDirectory.create(tmp_path, model="m", mode=OpenMode.RESTART) as run:
+            assert not run.journal_path.exists()
+            assert not run.summary_path.exists()
+            assert list(run.failures_path.iterdir()) == []
+            (run.failures_path / "cause.txt").write_text(f"failure {number}")
+    assert (tmp_path / "records.jsonl.old-1").read_text() == "records 1"
+    assert (tmp_path / "records.jsonl.old-2").read_text() == "records 2"
+    assert (tmp_path / "summary.json.old-2").read_text() == "summary 2"
+    assert (tmp_path / "failures.old-2" / "cause.txt").read_text() == "failure 1"
+
+
+def test_restart_of_nothing_begins(tmp_path: Path) -> None:
+    RunDirectory.create(tmp_path, model="m", mode=OpenMode.RESTART).close()
+
+
+def test_resumed_run_retires_the_old_summary(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text("old")
+    (tmp_path / "summary.json").write_text("{}")
+    with RunDirectory.create(tmp_path, model="m", mode=OpenMode.RESUME) as run:
+        assert run.summary_path.exists(), "until the journal is accepted"
+        run.retire_summary()
+        assert not run.summary_path.exists()
+        assert run.journal_path.exists()
+    assert (tmp_path / "summary.json.old-1").exists()
+
+
+def test_nothing_to_resume(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing to resume"):
+        RunDirectory.create(tmp_path / "none", model="m", mode=OpenMode.RESUME)
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(UsageError, match="--out DIR --resume"):
+        RunDirectory.create(None, model="m", mode=OpenMode.RESUME, root=tmp_path)
+
+
+def test_unwritable_directory(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for path, cause in ((file, "File exists"), (file / "run", "Not a directory")):
+        with pytest.raises(UsageError, match=f"cannot write to .*{cause}") as caught:
+            RunDirectory.create(path, model="m")
+        assert caught.value.exit_code == 2
+    with pytest.raises(UsageError, match="cannot write to /proc"):
+        RunDirectory.create(Path("/proc/run"), model="m")

@@ -1,0 +1,38 @@
+"""Options that say which model, shared by every command that takes one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from tune_farm.cli.options import Count, ShapeBinding
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def model_options(command: _Command) -> _Command:
+    """Add MODEL, `--batch`, `--sequence` and `--shape`."""
+    command = click.option(
+        "--shape",
+        type=ShapeBinding(),
+        multiple=True,
+        metavar="NAME=SIZE",
+        help="Size of a named dimension of an ONNX file's inputs; may be repeated.",
+    )(command)
+    command = click.option(
+        "--sequence",
+        type=Count(),
+        default=128,
+        show_default=True,
+        help="Tokens of one sample, for built-in models that have a sequence.",
+    )(command)
+    command = click.option(
+        "--batch",
+        type=Count(),
+        default=1,
+        show_default=True,
+        help="Samples in one inference, for built-in models.",
+    )(command)
+    return click.argument("model")(command)

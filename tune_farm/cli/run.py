@@ -1,0 +1,172 @@
+"""`tune-farm run MODEL`: tune a model and show what it gained."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tune_farm.cli.model_options import model_options
+from tune_farm.cli.options import (
+    AutoOr,
+    Configured,
+    Count,
+    Duration,
+    Percent,
+    TaskSelection,
+    configured,
+    listing_format,
+)
+if TYPE_CHECKING:  # what these import takes seconds, and --help must not wait for it
+    from tune_farm.server.config import RunConfig
+    from tune_farm.server.report.summary import Summary
+    from tune_farm.server.run import Place
+
+#: Exit codes above it are 128 + the number of a signal.
+_SIGNALLED = 128
+_MODES = ("--resume", "--restart")
+
+
+@click.command(
+    cls=Configured, name="run", epilog="Example: tune-farm run resnet50 --sm-share 40 --budget 10m"
+)
+@model_options
+@click.option(
+    "--sm-share",
+    type=Percent(),
+    default=100,
+    show_default=True,
+    metavar="PERCENT",
+    help="One client's share: of a GPU's SMs, or of a CPU's cores, rounded down.",
+)
+@click.option(
+    "--clients",
+    type=AutoOr(Count()),
+    default="auto",
+    show_default=True,
+    help="How many clients; auto: as many as the share allows.",
+)
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda:N, GPU-…")
+@click.option("--target", help="TVM target tag or JSON; this device's if left out.")
+@click.option(
+    "--effort",
+    type=click.Choice(["quick", "standard", "full"]),
+    default="standard",
+    show_default=True,
+    help="Trials a task (16, 64, 256) where neither a budget nor a number of trials is given.",
+)
+@click.option("--budget", type=Duration(), help="Time from the first candidate to the last.")
+@click.option("--trials", type=Count(), help="Candidates of the whole run at most.")
+@click.option("--trials-per-task", type=Count(), help="Candidates of each task at most.")
+@click.option("--tasks", type=TaskSelection(), help="Tasks to tune, as `tune-farm tasks` counts.")
+@click.option(
+    "--strategy",
+    type=click.Choice(["metaschedule", "random"]),
+    default="metaschedule",
+    show_default=True,
+    help="Where candidates come from.",
+)
+@click.option(
+    "--population",
+    type=Count(),
+    default=128,
+    show_default=True,
+    help="Schedules in a generation of the evolutionary search.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the search.")
+@click.option(
+    "--build-timeout", type=Duration(), default="30s", show_default=True, help="Of one candidate."
+)
+@click.option(
+    "--run-timeout",
+    type=AutoOr(Duration()),
+    default="auto",
+    show_default=True,
+    help="Of one candidate; auto: from its operator's baseline.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Run directory.")
+@click.option("--resume", "mode", flag_value="resume", help="Go on with the run in --out.")
+@click.option("--restart", "mode", flag_value="restart", help="Begin the run in --out again.")
+@click.option("--address", help="Ray cluster to join instead of a private one.")
+@click.option("--allow-partial", is_flag=True, help="Tasks without a result are no failure.")
+@click.option("--dry-run", is_flag=True, help="Show what would be tuned, and stop.")
+@listing_format
+@configured
+def run(format: str, dry_run: bool, **options: Any) -> int:  # noqa: A002 - named by its option
+    """Tune the operators of MODEL: a built-in name or an .onnx file."""
+    from tune_farm.cli.summary_output import write_summary
+    from tune_farm.server.report.screen import Screen
+    from tune_farm.server.run import find_place
+    from tune_farm.server.run import run as tune
+
+    config = make_config(options)
+    if dry_run:
+        _show_plan(config, find_place(config))
+        return 0
+    summary = tune(config, say=_say, screen=Screen())
+    write_summary(summary, format)
+    code = summary.exit_code or 0
+    if code > _SIGNALLED:
+        _say(f"interrupted; every record is safe; to go on: {_resume_command(summary)}")
+    return code
+
+
+def make_config(options: Mapping[str, Any]) -> RunConfig:
+    """Turn the command's options into a configuration.
+
+    Raises:
+        UsageError: options that exclude each other, or a value that none of them takes.
+    """
+    from tune_farm.server.config import RunConfig
+    from tune_farm.server.run_directory import OpenMode
+    from tune_farm.sharding.models.spec import ModelSpec
+
+    values = dict(options)
+    spec = ModelSpec(
+        model=values.pop("model"),
+        batch=values.pop("batch"),
+        sequence=values.pop("sequence"),
+        shapes=tuple(values.pop("shape")),
+    )
+    return RunConfig(
+        spec=spec,
+        sm_share_percent=values.pop("sm_share"),
+        budget_seconds=values.pop("budget"),
+        build_timeout_seconds=values.pop("build_timeout"),
+        run_timeout_seconds=values.pop("run_timeout"),
+        mode=OpenMode(values.pop("mode") or "new"),
+        **values,
+    )
+
+
+def _show_plan(config: RunConfig, place: Place) -> None:
+    from tune_farm.client.share.cores import describe
+    from tune_farm.server.preparation import prepare
+
+    device = place.selection.device
+    prepared = prepare(
+        config.spec,
+        device=device,
+        share=place.slots[0].share,
+        target=config.target,
+        selection=config.tasks,
+        with_weights=False,
+    )
+    click.echo(describe(place.slots, device.device_class.name))
+    click.echo(f"target {prepared.target_json}")
+    click.echo(f"{len(prepared.selected)} of {len(prepared.extraction.tasks)} tasks would be tuned")
+
+
+def _resume_command(summary: Summary) -> str:
+    arguments = [argument for argument in sys.argv[1:] if argument not in _MODES]
+    if "--out" not in arguments:
+        arguments += ["--out", summary.run_directory]
+    return shlex.join(["tune-farm", *arguments, "--resume"])
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)

@@ -1,0 +1,1 @@
+"""Tunes one operator under one share; knows no Ray, no server and no other device."""

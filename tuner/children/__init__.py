@@ -1,0 +1,1 @@
+"""Exec'd child processes: how they are born, spoken to, and ended."""

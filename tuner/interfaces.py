@@ -1,0 +1,65 @@
+"""The seams of the tuning loop: who proposes, who builds, who measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tune_farm.tuner.types import Candidate, Failed, Outcome, Record, StageSeconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """A built candidate: a shared library on this machine."""
+
+    candidate: Candidate
+    path: Path
+    build_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildFailure:
+    """A candidate that did not become an artifact."""
+
+    candidate: Candidate
+    failure: Failed
+    build_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """What one measurement gave."""
+
+    outcome: Outcome
+    cores_used: tuple[int, ...]
+    stage_seconds: StageSeconds  # only `check` and `measure` are set
+
+
+class Strategy(Protocol):
+    """Proposes candidates of one task and learns from records (ask/tell); never sees the farm."""
+
+    def propose(self, limit: int) -> Sequence[Candidate]:
+        """Return at most `limit` candidates never proposed before; an empty answer ends the task."""
+        ...
+
+    def tell(self, records: Iterable[Record]) -> None:
+        """Learn from records of this task; telling one twice is safe."""
+        ...
+
+
+class Builder(Protocol):
+    """Compiles candidates; may not touch the device."""
+
+    def build(self, candidates: Sequence[Candidate]) -> Iterator[Artifact | BuildFailure]:
+        """Yield one answer a candidate, as each is ready, in any order."""
+        ...
+
+
+class Runner(Protocol):
+    """Runs artifacts of one task under one share, one at a time."""
+
+    def run(self, artifact: Artifact, *, incumbent_seconds: float | None) -> RunReport:
+        """Check the artifact's output, then time it; stop early when far behind `incumbent_seconds`."""
+        ...

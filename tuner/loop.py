@@ -1,0 +1,144 @@
+"""The one tuning loop: propose, build, measure, learn. What differs between runs is passed in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from tune_farm.tuner.interfaces import Artifact, Builder, BuildFailure, Runner, RunReport, Strategy
+from tune_farm.tuner.types import (
+    UNTUNED_TRACE,
+    Candidate,
+    Device,
+    Failed,
+    Fault,
+    Purpose,
+    Record,
+    Share,
+    StageSeconds,
+    Task,
+)
+
+#: Faults that are not the candidate's doing; it is tried once more.
+RETRIED = frozenset({Fault.HOST_OVERLOAD, Fault.WORKER_DIED, Fault.LOST, Fault.CONTENDED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Station:
+    """Where candidates are measured, and by whom: what each record is stamped with."""
+
+    device: Device
+    share: Share
+    client: str
+    corunners: int
+    #: Builds run on the measuring cores: all builds of a batch end before its timings begin.
+    alternates: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """The loop's means: a builder, a runner, and where they stand."""
+
+    builder: Builder
+    runner: Runner
+    station: Station
+    should_stop: Callable[[], bool]  # asked between candidates
+
+
+def tune(
+    task: Task, *, trials: int, strategy: Strategy, bench: Bench, incumbent_seconds: float | None
+) -> Iterator[Record]:
+    """Tune one task for up to `trials` candidates; yields each record as soon as it is known.
+
+    The strategy has learned every yielded record when the iterator ends, also when it ends early.
+
+    Args:
+        task: the task.
+        trials: candidates to hand to the builder at most.
+        strategy: where they come from.
+        bench: what builds and measures them.
+        incumbent_seconds: the task's best so far, seconds.
+    """
+    started = time.monotonic()
+    proposed = strategy.propose(trials)
+    search_seconds = (time.monotonic() - started) / max(1, len(proposed))
+    learned: list[Record] = []
+    try:
+        for record in measure(
+            proposed, purpose=Purpose.SEARCH, bench=bench, incumbent_seconds=incumbent_seconds
+        ):
+            stages = replace(record.stage_seconds, search=search_seconds)
+            learned.append(replace(record, stage_seconds=stages))
+            yield learned[-1]
+    finally:
+        strategy.tell(learned)
+
+
+def untuned(task: Task) -> Candidate:
+    """The task's baseline: as the compiler lowers it by default."""
+    return Candidate(task_id=task.id, trace_json=UNTUNED_TRACE)
+
+
+def measure(
+    candidates: Sequence[Candidate],
+    *,
+    purpose: Purpose,
+    bench: Bench,
+    incumbent_seconds: float | None,
+) -> Iterator[Record]:
+    """Build and measure candidates of one task; those that a fault of ours hit are tried again."""
+    again: Sequence[Candidate] = candidates
+    for attempt in (0, 1):
+        retried = []
+        for record in _attempt(again, purpose, attempt, bench, incumbent_seconds):
+            if isinstance(record.outcome, Failed) and record.outcome.fault in RETRIED:
+                retried.append(record.candidate)
+            yield record
+        again = retried
+
+
+def _attempt(
+    candidates: Sequence[Candidate],
+    purpose: Purpose,
+    attempt: int,
+    bench: Bench,
+    incumbent_seconds: float | None,
+) -> Iterator[Record]:
+    built = takewhile(lambda _: not bench.should_stop(), bench.builder.build(candidates))
+    for item in list(built) if bench.station.alternates else built:
+        if bench.should_stop():
+            return
+        if isinstance(item, BuildFailure):
+            report = RunReport(outcome=item.failure, cores_used=(), stage_seconds=StageSeconds())
+        else:
+            report = bench.runner.run(item, incumbent_seconds=incumbent_seconds)
+            item.path.unlink(missing_ok=True)
+        record = _record(item, purpose, attempt, bench.station, report)
+        if record.seconds is not None:
+            incumbent_seconds = min(record.seconds, incumbent_seconds or record.seconds)
+        yield record
+
+
+def _record(
+    item: Artifact | BuildFailure,
+    purpose: Purpose,
+    attempt: int,
+    station: Station,
+    report: RunReport,
+) -> Record:
+    return Record(
+        candidate=item.candidate,
+        purpose=purpose,
+        attempt=attempt,
+        outcome=report.outcome,
+        device=station.device,
+        share=station.share,
+        client=station.client,
+        corunners=station.corunners,
+        cores_used=report.cores_used,
+        stage_seconds=replace(report.stage_seconds, build=item.build_seconds),
+        predicted_seconds=None,
+        time=time.time(),
+    )

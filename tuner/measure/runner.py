@@ -1,0 +1,166 @@
+"""The owner of a measuring child: feeds it, limits it, and replaces it when it dies."""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tune_farm.tuner.children.spawn import Birth, Child, ChildDiedError, ChildSilentError
+from tune_farm.tuner.interfaces import Artifact, RunReport
+from tune_farm.tuner.measure.messages import ChildReady, MeasureDone, MeasureJob, Timing
+from tune_farm.tuner.types import Failed, Fault, Outcome, StageSeconds, Task
+
+_START_TIMEOUT_SECONDS = 60.0
+#: Signals by which an operator ends its process itself; any other end is not its doing.
+_FAULT_BY_SIGNAL = {
+    signal.SIGSEGV: Fault.ILLEGAL_ACCESS,
+    signal.SIGBUS: Fault.ILLEGAL_ACCESS,
+    signal.SIGFPE: Fault.RUN_ERROR,
+    signal.SIGILL: Fault.RUN_ERROR,
+    signal.SIGABRT: Fault.RUN_ERROR,
+    signal.SIGTRAP: Fault.RUN_ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Limits of the measuring stage."""
+
+    timing: Timing = Timing()
+    baseline_timeout_seconds: float = 120.0
+    timeout_seconds: float | None = None  # None: from the baseline
+
+
+class ChildRunner:
+    """Measures artifacts of one task at a time; implements `interfaces.Runner`."""
+
+    def __init__(
+        self, *, cores: tuple[int, ...], scratch: Path, options: RunOptions, name: str
+    ) -> None:
+        self._cores = cores
+        self._scratch = scratch
+        self._options = options
+        self._name = name
+        self._born = 0
+        self._task: Task | None = None
+        self._baseline_seconds: float | None = None
+        self.timing = options.timing  #: how the next `run` calls time; its owner may change it
+        self._child = self._new_child()
+
+    def select(self, task: Task, baseline_seconds: float | None) -> None:
+        """Name the task that the next `run` calls are about.
+
+        Args:
+            task: the task.
+            baseline_seconds: median time of its untuned build if known; sets the run time-out.
+        """
+        self._task = task
+        self._baseline_seconds = baseline_seconds
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the selected task's right outputs are known on this machine."""
+        return self._reference().exists()
+
+    def run(self, artifact: Artifact, *, incumbent_seconds: float | None) -> RunReport:
+        """Check, then time one artifact; the untuned one writes the reference instead."""
+        makes = artifact.candidate.is_untuned and not self.has_reference
+        done = self._ask(self._job(artifact, makes, self.timing, incumbent_seconds))
+        assert done.outcome is not None
+        return RunReport(
+            outcome=done.outcome,
+            cores_used=done.cores_used,
+            stage_seconds=StageSeconds(check=done.check_seconds, measure=done.measure_seconds),
+        )
+
+    def make_reference(self, artifact: Artifact) -> Failed | None:
+        """Run the untuned artifact once, for its outputs only; return why that failed, if it did."""
+        outcome = self._ask(self._job(artifact, True, None, None)).outcome
+        assert outcome is None or isinstance(outcome, Failed)
+        return outcome
+
+    def close(self) -> None:
+        """End the child; safe to call twice."""
+        self._child.kill()
+
+    def _job(
+        self,
+        artifact: Artifact,
+        makes_reference: bool,
+        timing: Timing | None,
+        incumbent_seconds: float | None,
+    ) -> MeasureJob:
+        assert self._task is not None
+        return MeasureJob(
+            task_id=self._task.id,
+            arguments=self._task.arguments,
+            reduction_length=self._task.reduction_length,
+            library=str(artifact.path),
+            reference=str(self._reference()),
+            makes_reference=makes_reference,
+            timing=timing,
+            incumbent_seconds=incumbent_seconds,
+        )
+
+    def _reference(self) -> Path:
+        assert self._task is not None
+        return self._scratch / f"reference-{self._task.id}.npz"
+
+    def _ask(self, job: MeasureJob) -> MeasureDone:
+        started = time.monotonic()
+        limit = self._timeout_seconds(job)
+        try:
+            self._child.send(job)
+            answer = self._child.receive(limit)
+        except ChildSilentError:
+            detail = f"stopped after {limit:.1f} s"
+            outcome: Outcome = Failed(fault=Fault.RUN_TIMEOUT, detail=detail)
+        except ChildDiedError as death:
+            number = signal.Signals(death.signal_number) if death.signal_number else None
+            fault = _FAULT_BY_SIGNAL.get(number, Fault.WORKER_DIED) if number else Fault.WORKER_DIED
+            outcome = Failed(fault=fault, detail=death.detail)
+        else:
+            assert isinstance(answer, MeasureDone)
+            return answer
+        self._child.kill()
+        self._child = self._new_child()
+        return MeasureDone(
+            outcome=outcome,
+            cores_used=(),
+            check_seconds=time.monotonic() - started,
+            measure_seconds=0.0,
+        )
+
+    def _timeout_seconds(self, job: MeasureJob) -> float:
+        if job.makes_reference or self._baseline_seconds is None:
+            return self._options.baseline_timeout_seconds
+        if self._options.timeout_seconds is not None:
+            return self._options.timeout_seconds
+        # Check, warm-up and repeats of a candidate three times slower than the baseline.
+        calls = 3 + self.timing.repeats
+        return 3.0 + 3.0 * calls * self._baseline_seconds
+
+    def _new_child(self) -> Child:
+        self._born += 1
+        child = Child(
+            Birth(
+                role="tune_farm.tuner.measure.child",
+                name=f"{self._name}-measure-{self._born}",
+                cores=self._cores,
+                threads=len(self._cores),
+                scratch=self._scratch,
+                environment={"TVM_USE_RUNTIME_LIB": "1"},
+            )
+        )
+        try:
+            ready = child.receive(_START_TIMEOUT_SECONDS)
+        except BaseException:
+            child.kill()
+            raise
+        assert isinstance(ready, ChildReady)
+        if ready.cores != tuple(sorted(self._cores)):
+            child.kill()
+            raise ChildDiedError(None, f"the share is not in force: {ready.cores} != {self._cores}")
+        return child

@@ -1,0 +1,1 @@
+"""What was measured, kept for good: one line a record, and the questions asked of them."""

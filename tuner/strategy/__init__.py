@@ -1,0 +1,1 @@
+"""Where candidates come from: one strategy a file, all behind `interfaces.Strategy`."""

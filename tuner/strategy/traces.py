@@ -1,0 +1,33 @@
+"""TVM traces as JSON text and back; the text is what is sent, stored and hashed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def trace_to_json(trace: Any) -> str:
+    """The JSON text of a TVM `Trace`; equal traces give equal text."""
+    import tvm_ffi
+    from tvm.s_tir.meta_schedule.utils import _json_de_tvm
+
+    # `Trace.as_json` leaves TVM integers inside, which no JSON writer takes.
+    as_json = tvm_ffi.get_global_func("s_tir.schedule.TraceAsJSON")
+    return json.dumps(_json_de_tvm(as_json(trace, False)), separators=(",", ":"))
+
+
+def replay(module: Any, trace_json: str) -> Any:
+    """Apply a trace to an IRModule.
+
+    Returns:
+        A TVM `Schedule`, whose `mod` is scheduled and whose `trace` equals the given one.
+
+    Raises:
+        RuntimeError: (TVM's) the trace does not fit the module.
+    """
+    from tvm.s_tir import Schedule
+    from tvm.s_tir.schedule import Trace
+
+    schedule = Schedule(module)
+    Trace.apply_json_to_schedule(json.loads(trace_json), schedule)
+    return schedule
