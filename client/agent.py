@@ -65,7 +65,11 @@ class Agent:
         scratch.mkdir(parents=True, exist_ok=True)
         # Workers warm up while the measuring child starts: neither waits for the other.
         self._builder = BuildPool(
-            cores=slot.build_cores, scratch=scratch, options=options.build, name=slot.name
+            cores=slot.build_cores,
+            scratch=scratch,
+            options=options.build,
+            name=slot.name,
+            should_stop=should_stop,
         )
         try:
             self._runner = ChildRunner(
@@ -79,10 +83,13 @@ class Agent:
             share=slot.share,
             client=slot.name,
             corunners=options.corunners,
-            alternates=slot.alternates,
         )
         self._bench = Bench(
-            builder=self._builder, runner=self._runner, station=station, should_stop=should_stop
+            builder=self._builder,
+            runner=self._runner,
+            station=station,
+            turn=_turn(slot),
+            should_stop=should_stop,
         )
         self._cost_model: Any = None
         self._strategies: dict[str, MetaScheduleStrategy] = {}  #: by task id
@@ -199,6 +206,13 @@ class Agent:
         strategy = self._strategies[task.id]
         strategy.tell(known)
         return strategy
+
+
+def _turn(slot: Slot) -> int | None:
+    """Candidates built between timings: enough that several builders even out, no more."""
+    if not slot.alternates:
+        return None
+    return 1 if len(slot.build_cores) == 1 else 4 * len(slot.build_cores)
 
 
 def _baseline(known: tuple[Record, ...]) -> Record | None:

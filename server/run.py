@@ -15,7 +15,7 @@ from tune_farm.client.devices.inventory import Selection, select
 from tune_farm.client.messages import ModelJob
 from tune_farm.client.share.cores import Slot, describe, plan_slots
 from tune_farm.server.config import RunConfig
-from tune_farm.server.events import EventLog
+from tune_farm.server.events import TASKS, EventLog
 from tune_farm.server.failures import FailureLog
 from tune_farm.server.farm import Farm
 from tune_farm.server.interrupts import Interrupts
@@ -37,7 +37,7 @@ from tune_farm.tuner.measure.runner import RunOptions
 from tune_farm.tuner.records.journal import Journal
 from tune_farm.tuner.records.schema import Header, difference
 from tune_farm.tuner.strategy.metaschedule import SearchOptions
-from tune_farm.tuner.types import Record
+from tune_farm.tuner.types import Record, Task
 
 #: After the cluster was shut down, its processes get so long to end by themselves.
 _GRACE_SECONDS = 3.0
@@ -135,6 +135,7 @@ def _open_journal(directory: RunDirectory, config: RunConfig, wanted: Header) ->
             f"cannot resume {directory.path}: {differs}",
             "run it as it was begun, or name another directory with --out",
         )
+    directory.retire_summary()
     return journal
 
 
@@ -156,6 +157,7 @@ def _tune(
         stack.callback(farm.close)
         events = EventLog(directory.events_path)
         stack.callback(events.close)
+        events.append(TASKS, tasks=[_named(task) for task in prepared.selected])
         farm.start(temp_dir)
         if farm.dashboard_url:
             say(f"Ray dashboard: {farm.dashboard_url}")
@@ -174,6 +176,10 @@ def _tune(
         with screen:
             search.run(interrupts)
         return search, interrupts.received
+
+
+def _named(task: Task) -> dict[str, object]:
+    return {"id": task.id, "name": task.name, "weight": task.weight}
 
 
 def _agents(config: RunConfig, place: Place, temp_dir: Path) -> dict[str, AgentOptions]:

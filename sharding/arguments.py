@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tvm
 from tvm import tirx
 from tvm.tirx.buffer import BufferType
 

@@ -126,9 +126,7 @@ def measure_cost(function: tirx.PrimFunc, arguments: tuple[TensorSpec, ...]) -> 
     """
     walker = _Walker()
     walker.visit(function.body, 1)
-    moved = sum(
-        math.prod(argument.shape) * dtype_bytes(argument.dtype) for argument in arguments
-    )
+    moved = sum(math.prod(argument.shape) * dtype_bytes(argument.dtype) for argument in arguments)
     return OperatorCost(
         flops=walker.flops, bytes_moved=moved, reduction_length=walker.reduction_length
     )
@@ -138,4 +136,4 @@ def dtype_bytes(dtype: str) -> int:
     """Bytes of one element; types narrower than a byte take a whole one."""
     if dtype == "bool":
         return 1
-    return max(1, tvm.DataType(dtype).bits // 8)
+    return max(1, int(tvm.DataType(dtype).bits) // 8)

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 
 import tvm
-from tvm import relax, tirx
+from tvm import tirx
 from tvm.s_tir.meta_schedule.database import Workload
 
 from tune_farm.sharding.arguments import argument_specs, symbolic_sizes
@@ -58,7 +58,7 @@ def extract(lowered: LoweredModel, target: tvm.target.Target) -> Extraction:
     untunable: list[Untunable] = []
     skipped: list[Skipped] = []
     for call in operator_calls(lowered.module):
-        found = _examine(lowered.module, call, target_json)
+        found = _examine(lowered, call, target_json)
         if isinstance(found, Untunable):
             untunable.append(found)
         elif isinstance(found, Skipped):
@@ -74,28 +74,33 @@ def extract(lowered: LoweredModel, target: tvm.target.Target) -> Extraction:
 
 
 def _examine(
-    module: tvm.IRModule, call: OperatorCall, target_json: str
+    lowered: LoweredModel, call: OperatorCall, target_json: str
 ) -> Task | Untunable | Skipped:
     """Decide what one function is."""
     name = readable_name(call.name)
-    function = module[call.name] if call.is_function else None
+    function = lowered.module[call.name] if call.is_function else None
     if not isinstance(function, tirx.PrimFunc):
-        reason = "no tensor program: a function of the runtime's library does it"
-        return Untunable(name=name, kind="runtime", weight=call.weight, reason=reason)
+        library = "no tensor program: a function of the runtime's library does it"
+        return Untunable(name=name, kind="runtime", weight=call.weight, reason=library)
     unknown = symbolic_sizes(function)
     if unknown:
-        bindings = " ".join(f"--shape {dim}=…" for dim in unknown)
-        return Skipped(
-            name=name,
-            weight=call.weight,
-            reason=f"its size depends on {', '.join(unknown)}",
-            remedy=f"give the size: {bindings}",
-        )
+        return _skip(name, call.weight, unknown, lowered.bindable_dims)
     reason = untunable_reason(function)
     if reason is not None:
         kind = kind_of(call.name, has_reduction=False)
         return Untunable(name=name, kind=kind, weight=call.weight, reason=reason)
     return _make_task(function, call, target_json)
+
+
+def _skip(name: str, weight: int, unknown: tuple[str, ...], bindable: tuple[str, ...]) -> Skipped:
+    given = [dim for dim in unknown if dim in bindable]
+    bindings = " ".join(f"--shape {dim}=…" for dim in given)
+    return Skipped(
+        name=name,
+        weight=weight,
+        reason=f"its size depends on {', '.join(unknown)}",
+        remedy=f"give the size: {bindings}" if given else "none: known only while the model runs",
+    )
 
 
 def normalize(function: tirx.PrimFunc) -> tvm.IRModule:

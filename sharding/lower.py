@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import math
 import re
 import warnings
 from collections.abc import Iterator
@@ -53,7 +52,8 @@ class LoweredModel:
     weights: tuple[npt.NDArray[np.generic], ...]  # for the trailing parameters, or empty
     weight_count: int  # trailing parameters of `main`, with or without values at hand
     output_count: int
-    symbolic_dims: tuple[str, ...]  # named dimensions still unbound
+    symbolic_dims: tuple[str, ...]  # sizes still unknown, by name
+    bindable_dims: tuple[str, ...]  # those of them that the user can give
 
     @property
     def has_symbolic_shapes(self) -> bool:
@@ -96,9 +96,7 @@ def _input_specs(loaded: LoadedModel, main: relax.Function) -> tuple[InputSpec, 
     specs = []
     for name, param in zip(names, main.params, strict=False):
         dims = param.ty.shape.values if param.ty.shape is not None else ()
-        shape = tuple(
-            int(dim) if isinstance(dim, tvm.tirx.IntImm) else str(dim) for dim in dims
-        )
+        shape = tuple(int(dim) if isinstance(dim, tvm.tirx.IntImm) else str(dim) for dim in dims)
         specs.append(InputSpec(name=name, shape=shape, dtype=str(param.ty.dtype)))
     return tuple(specs)
 
@@ -136,4 +134,5 @@ def lower(loaded: LoadedModel, target: tvm.target.Target) -> LoweredModel:
         weight_count=len(main.params) - len(inputs),
         output_count=len(returned.fields) if isinstance(returned, relax.TupleType) else 1,
         symbolic_dims=_symbolic_dims(main),
+        bindable_dims=loaded.symbolic_dims,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 
 from tune_farm.tuner.interfaces import Artifact, Builder, BuildFailure, Runner, RunReport, Strategy
 from tune_farm.tuner.types import (
@@ -33,8 +32,6 @@ class Station:
     share: Share
     client: str
     corunners: int
-    #: Builds run on the measuring cores: all builds of a batch end before its timings begin.
-    alternates: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +41,9 @@ class Bench:
     builder: Builder
     runner: Runner
     station: Station
+    #: Builds share the cores with timings: so many candidates are built, then timed, in turn.
+    #: None: builds have cores of their own, and go on while timings run.
+    turn: int | None
     should_stop: Callable[[], bool]  # asked between candidates
 
 
@@ -106,8 +106,7 @@ def _attempt(
     bench: Bench,
     incumbent_seconds: float | None,
 ) -> Iterator[Record]:
-    built = takewhile(lambda _: not bench.should_stop(), bench.builder.build(candidates))
-    for item in list(built) if bench.station.alternates else built:
+    for item in _built(candidates, bench):
         if bench.should_stop():
             return
         if isinstance(item, BuildFailure):
@@ -119,6 +118,14 @@ def _attempt(
         if record.seconds is not None:
             incumbent_seconds = min(record.seconds, incumbent_seconds or record.seconds)
         yield record
+
+
+def _built(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Artifact | BuildFailure]:
+    if bench.turn is None:
+        yield from bench.builder.build(candidates)
+        return
+    for start in range(0, len(candidates), bench.turn):
+        yield from list(bench.builder.build(candidates[start : start + bench.turn]))
 
 
 def _record(

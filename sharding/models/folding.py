@@ -117,9 +117,7 @@ def _result(
     return values if all(value.size <= _MAX_ELEMENTS for value in values) else None
 
 
-def _shape_result(
-    node: onnx.NodeProto, shapes: dict[str, tuple[int, ...]]
-) -> list[_Array] | None:
+def _shape_result(node: onnx.NodeProto, shapes: dict[str, tuple[int, ...]]) -> list[_Array] | None:
     shape = shapes.get(node.input[0])
     if shape is None:
         return None

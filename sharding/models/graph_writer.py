@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -69,7 +70,7 @@ class GraphWriter:
         """Declare a float32 scalar of the graph itself."""
         return self.constant(name, np.array(value, dtype=np.float32))
 
-    def node(self, operator: str, *inputs: str, name: str, **attributes: object) -> str:
+    def node(self, operator: str, *inputs: str, name: str, **attributes: Any) -> str:
         """Append an operator with one output, which has the node's name."""
         made = helper.make_node(operator, list(inputs), [name], name=name, **attributes)
         self._nodes.append(made)

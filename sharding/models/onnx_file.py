@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 
+from tune_farm.sharding.models.batch_norm import fold_batch_norms
 from tune_farm.sharding.models.dims import bind_dims, symbolic_dims
 from tune_farm.sharding.models.folding import fold_shape_arithmetic
 from tune_farm.sharding.models.operators import check_operators
@@ -30,13 +31,15 @@ def load_onnx_file(spec: ModelSpec) -> LoadedModel:
     _check_content(path, proto)
     check_operators(path.name, proto)
     bind_dims(path.name, proto.graph, spec.shapes)
+    parameter_count = _parameter_count(proto.graph)
     _fold(path, proto)
+    fold_batch_norms(proto.graph)
     return LoadedModel(
         name=path.stem,
         spec=spec,
         proto=proto,
         weight_inputs=(),
-        parameter_count=_parameter_count(proto.graph),
+        parameter_count=parameter_count,
         symbolic_dims=symbolic_dims(proto.graph),
     )
 

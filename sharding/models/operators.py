@@ -33,7 +33,7 @@ def check_operators(name: str, proto: onnx.ModelProto) -> None:
     Raises:
         UsageError: there are some.
     """
-    known = frozenset(onnx_frontend._get_convert_map()) | _DIRECT  # noqa: SLF001 - the only table
+    known = frozenset(onnx_frontend._get_convert_map()) | _DIRECT
     local = {(function.domain, function.name) for function in proto.functions}
     foreign: set[str] = set()
     unknown: set[str] = set()
@@ -50,6 +50,6 @@ def check_operators(name: str, proto: onnx.ModelProto) -> None:
         )
     if unknown:
         raise UsageError(
-            f"{name} uses operators that the compiler does not support: {', '.join(sorted(unknown))}",
+            f"{name} uses operators unknown to the compiler: {', '.join(sorted(unknown))}",
             "export it without them, or replace them by supported ones",
         )

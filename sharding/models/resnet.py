@@ -32,7 +32,7 @@ RESNET50 = ResNetConfig(depths=(3, 4, 6, 3), bottleneck=True)
 _GAIN_RELU, _GAIN_SHORTCUT, _GAIN_LAST = 2.0, 1.0, 0.1
 
 
-def _convolution(  # noqa: PLR0913 - one convolution has that many sizes
+def _convolution(
     writer: GraphWriter,
     value: str,
     name: str,

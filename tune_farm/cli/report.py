@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from tune_farm.cli.options import Configured, configured
-from tune_farm.server.report.markdown import to_markdown
+from tune_farm.cli.summary_output import write_summary
 from tune_farm.server.report.stored import load_summary
-from tune_farm.server.report.summary import Summary, summary_to_json
-from tune_farm.server.report.table import print_summary
 from tune_farm.server.run_directory import lock_owner
-
-#: Where no terminal tells its width: enough for a row to stay one row.
-_FILE_WIDTH = 140
 
 
 @click.command(
@@ -44,13 +34,7 @@ def report(run: Path, format: str) -> None:  # noqa: A002 - named by its option
     summary = load_summary(run)
     if summary.exit_code is None:
         click.echo(_unfinished(run), err=True)
-    if format == "table":
-        console = Console(file=sys.stdout)
-        if not console.is_terminal:
-            console = Console(file=sys.stdout, width=_FILE_WIDTH)
-        print_summary(console, summary)
-    else:
-        click.echo({"json": _json, "csv": _csv, "markdown": to_markdown}[format](summary), nl=False)
+    write_summary(summary, format)
 
 
 def _unfinished(run: Path) -> str:
@@ -61,28 +45,3 @@ def _unfinished(run: Path) -> str:
         f"{run} never finished: this is what its journal holds; "
         "`tune-farm run` goes on with it by --out and --resume"
     )
-
-
-def _json(summary: Summary) -> str:
-    return json.dumps(summary_to_json(summary), indent=2) + "\n"
-
-
-def _csv(summary: Summary) -> str:
-    file = io.StringIO()
-    rows = summary_to_json(summary)["tasks"]
-    fields = [
-        "id",
-        "name",
-        "weight",
-        "baseline_seconds",
-        "best_seconds",
-        "spread_seconds",
-        "trials",
-        "state",
-        "reason",
-        "simulated",
-    ]
-    writer = csv.DictWriter(file, fields, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(row | {"simulated": summary.simulated} for row in rows)
-    return file.getvalue()

@@ -79,7 +79,7 @@ _MODES = ("--resume", "--restart")
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the search.")
 @click.option(
-    "--build-timeout", type=Duration(), default="30s", show_default=True, help="Of one candidate."
+    "--build-timeout", type=Duration(), default="10s", show_default=True, help="Of one candidate."
 )
 @click.option(
     "--run-timeout",
