@@ -141,9 +141,7 @@ class Agent:
                     yield RecordKnown(order_id=order.order_id, record=record)
             finally:
                 self._runner.timing = self._options.run.timing
-        yield OrderDone(
-            order_id=order.order_id, proposed=len(order.candidates), failure=failure
-        )
+        yield OrderDone(order_id=order.order_id, proposed=len(order.candidates), failure=failure)
 
     def _compare(self, order: CompareOrder) -> Payload:
         options = self._options
@@ -159,9 +157,7 @@ class Agent:
             return ModelFailed(order_id=order.order_id, detail=str(silence))
         return ModelCompared(order_id=order.order_id, comparison=comparison)
 
-    def _prepare(
-        self, order: TuneOrder | FinalOrder
-    ) -> Generator[Payload, None, str | None]:
+    def _prepare(self, order: TuneOrder | FinalOrder) -> Generator[Payload, None, str | None]:
         """Select the task, measure its baseline if nobody has, and have its reference at hand.
 
         Returns:
@@ -200,7 +196,7 @@ class Agent:
                 task,
                 cost_model=self._cost_model,
                 options=self._options.search,
-                # Another seed in each client and at each resume: known candidates are not drawn again.
+                # Another seed at each resume: known candidates are not drawn again.
                 seed=zlib.crc32(f"{self._options.seed} {task.id} {len(known)}".encode()),
             )
         strategy = self._strategies[task.id]

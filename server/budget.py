@@ -50,13 +50,10 @@ class BudgetPolicy:
 
     backward_share: float = 0.2  # `a`, Ansor's value
     window_trials: int = 32  # `n`: two batches of sixteen
-    converged_trials: int = 128  # a task is judged by this many trials
-    converged_percent: float = 1.0  # less gain than this over them: it has converged
 
     def __post_init__(self) -> None:
         assert 0.0 <= self.backward_share <= 1.0, self.backward_share
         assert self.window_trials > 0, self.window_trials
-        assert self.converged_trials > 0, self.converged_trials
 
 
 DEFAULT_POLICY = BudgetPolicy()
@@ -94,15 +91,6 @@ def next_task(
     open_tasks = [p for p in progresses if p.task_id in candidates and p.is_open]
     ranked = ((p.trials > 0, -gain(p, policy), p.task_id) for p in open_tasks)
     return min(ranked, default=(False, 0.0, None))[2]
-
-
-def is_converged(progress: TaskProgress, policy: BudgetPolicy = DEFAULT_POLICY) -> bool:
-    """Return whether the task's last trials, enough of them, brought next to nothing."""
-    history = progress.history
-    if progress.trials < policy.converged_trials or len(history) <= policy.converged_trials:
-        return False
-    before, now = history[-1 - policy.converged_trials], history[-1]
-    return before - now < before * policy.converged_percent / 100
 
 
 def _drop(history: tuple[float, ...], window: int) -> float:

@@ -12,7 +12,7 @@ _CONFIDENCE = 0.95
 
 
 def judge(comparison: Comparison) -> EndToEnd:
-    """Turn paired runs into a verdict; the untuned build ships unless tuned is right and not slower."""
+    """Turn paired runs into a verdict: tuned ships only if it is right and not slower."""
     baseline, tuned = comparison.baseline_seconds, comparison.tuned_seconds
     interval = saved_interval(baseline, tuned)
     is_slower = interval is not None and interval[1] < 0
@@ -31,7 +31,7 @@ def judge(comparison: Comparison) -> EndToEnd:
 def saved_interval(
     baseline: tuple[float, ...], tuned: tuple[float, ...]
 ) -> tuple[float, float] | None:
-    """The 95% confidence interval of the paired difference, seconds saved; None from under two pairs.
+    """The 95% confidence interval of the seconds saved; None from under two pairs.
 
     Student's t over the differences: the two runs of a pair share the machine's mood.
     """

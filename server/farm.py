@@ -86,7 +86,7 @@ class Farm:
         Must run in the main thread: Ray's daemons die with the thread that started them.
         """
         if self._address is None:
-            # `address="local"`: without it Ray joins whatever cluster a file in the temp folder names.
+            # Without an address Ray joins whatever cluster a file in the temp folder names.
             context = ray.init(
                 address="local",
                 _temp_dir=str(temp_dir),

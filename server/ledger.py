@@ -1,4 +1,4 @@
-"""What the farm knows of each task: trials given and done, the best so far, and whether it goes on."""
+"""What the farm knows of each task: trials, the best so far, and whether it goes on."""
 
 from __future__ import annotations
 
@@ -149,7 +149,9 @@ class Ledger:
         if seconds is not None:
             entry.measured += 1
             entry.search[record.candidate.id] = record
-        known = [s for s in (entry.history[-1] if entry.history else None, seconds) if s is not None]
+        known = [
+            s for s in (entry.history[-1] if entry.history else None, seconds) if s is not None
+        ]
         if known:
             entry.history.append(min(known))
 

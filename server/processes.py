@@ -59,9 +59,9 @@ def processes_of(run_id: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getpid() and process.environ().get(MARKER) == run_id:
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
+            is_ours = process.pid != os.getpid() and process.environ().get(MARKER) == run_id
+            if is_ours and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
         except psutil.Error:
             continue  # gone, or another user's
     return found

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from tune_farm.client.messages import (
     ClientBroken,
-    Comparison,
     CompareOrder,
+    Comparison,
     FinalOrder,
     ModelCompared,
     ModelFailed,
@@ -93,9 +93,8 @@ class Search:
             if interrupts.received is not None:
                 self._hear_last_words()
                 return
-            if self.budget_seconds is not None and self.spent_seconds >= self.budget_seconds:
-                if self.state.phase is Phase.SEARCH:
-                    self._decide(SearchOver())
+            if self.state.phase is Phase.SEARCH and self._budget_is_over:
+                self._decide(SearchOver())
             if not self.farm.clients:
                 raise EnvironmentUnusableError(
                     f"no client can work here: {self.broken or 'all were lost'}",
@@ -104,6 +103,10 @@ class Search:
             spent = time.monotonic() - entered
             self.stage_seconds[phase.value] = self.stage_seconds.get(phase.value, 0.0) + spent
             self.show(self)
+
+    @property
+    def _budget_is_over(self) -> bool:
+        return self.budget_seconds is not None and self.spent_seconds >= self.budget_seconds
 
     def _hear_all(self, timeout_seconds: float) -> None:
         for news in self.farm.poll(timeout_seconds):
@@ -212,11 +215,8 @@ class Search:
             return
         if self._started is None:
             self._started = time.monotonic()
-        self.events.append(
-            "order", client=command.client, task=task.name, trials=command.trials
-        )
+        self.events.append("order", client=command.client, task=task.name, trials=command.trials)
         self.farm.order(
             command.client,
             TuneOrder(order_id=command.order_id, task=task, trials=command.trials, known=known),
         )
-

@@ -1,4 +1,4 @@
-"""Decides what every client does next. Pure: events in, commands out; no clock, file, Ray or TVM."""
+"""Decides what every client does next: events in, commands out; no clock, file, Ray or TVM."""
 
 from __future__ import annotations
 
@@ -229,9 +229,7 @@ class FarmState:
                 entry.finals_tried = True
                 order = self._assign(client, task_id, 0)
                 return [
-                    GiveFinal(
-                        client=client, order_id=order, task_id=task_id, candidates=candidates
-                    )
+                    GiveFinal(client=client, order_id=order, task_id=task_id, candidates=candidates)
                 ]
         can_compare = self._limits.compares and any(e.gained for e in self.ledger.entries.values())
         self.phase = Phase.COMPARE if can_compare else Phase.DONE
@@ -247,14 +245,12 @@ class FarmState:
 
     def _assign(self, client: str, task_id: str | None, trials: int) -> int:
         self._orders += 1
-        self.assignments[client] = Assignment(
-            order_id=self._orders, task_id=task_id, trials=trials
-        )
+        self.assignments[client] = Assignment(order_id=self._orders, task_id=task_id, trials=trials)
         if task_id is not None:
             self.ledger.give(task_id, trials)
         return self._orders
 
 
 def _promises_more(other: TaskProgress, own: TaskProgress) -> bool:
-    """Whether a task elsewhere is worth leaving the shard for; untried ones wait for their owner."""
+    """Whether a task is worth leaving the shard for; untried ones wait for their owner."""
     return min(other.trials, own.trials) > 0 and gain(other) > _WORTH_MOVING * gain(own)

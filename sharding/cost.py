@@ -18,8 +18,8 @@ _BINARY = (
     *(prim.FloorDiv, prim.FloorMod),
     *(prim.EQ, prim.NE, prim.LT, prim.LE, prim.GT, prim.GE, prim.And, prim.Or),
 )
-#: Calls that choose or move a value instead of computing one.
-_FREE_CALLS = ("prim.if_then_else", "tirx.if_then_else", "tirx.reinterpret", "tirx.likely")
+#: Calls that pass a value on instead of computing one.
+_FREE_CALLS = ("tirx.reinterpret", "tirx.likely")
 
 
 class SymbolicSizeError(ValueError):

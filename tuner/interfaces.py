@@ -41,7 +41,7 @@ class Strategy(Protocol):
     """Proposes candidates of one task and learns from records (ask/tell); never sees the farm."""
 
     def propose(self, limit: int) -> Sequence[Candidate]:
-        """Return at most `limit` candidates never proposed before; an empty answer ends the task."""
+        """Return at most `limit` candidates never proposed before; none ends the task."""
         ...
 
     def tell(self, records: Iterable[Record]) -> None:
@@ -61,5 +61,5 @@ class Runner(Protocol):
     """Runs artifacts of one task under one share, one at a time."""
 
     def run(self, artifact: Artifact, *, incumbent_seconds: float | None) -> RunReport:
-        """Check the artifact's output, then time it; stop early when far behind `incumbent_seconds`."""
+        """Check the artifact's output, then time it; stop early far behind the incumbent."""
         ...

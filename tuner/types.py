@@ -48,7 +48,7 @@ class Candidate:
 
     @property
     def id(self) -> str:
-        """A hash of workload and trace: the idempotent key of everything known about the candidate."""
+        """A hash of workload and trace: the key of everything known about the candidate."""
         return hashlib.sha256(f"{self.task_id}\n{self.trace_json}".encode()).hexdigest()[:20]
 
     @property

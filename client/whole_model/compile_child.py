@@ -23,7 +23,7 @@ def serve(connection: Connection[Any, Any]) -> None:
 
 
 def compile_model(job: CompileModel) -> None:
-    """Compile a module by TVM's default pipeline, its operators by the database where it has them."""
+    """Compile by TVM's default pipeline, operators by the database where it has them."""
     import tvm
     from tvm import relax
     from tvm.s_tir import meta_schedule as ms

@@ -29,7 +29,9 @@ class LoadModels:
     baseline_library: str
     tuned_library: str
     weights: str  # .npz
-    inputs: tuple[tuple[tuple[int, ...], str, int], ...]  # shape, dtype, exclusive upper bound of integers
+    inputs: tuple[
+        tuple[tuple[int, ...], str, int], ...
+    ]  # shape, dtype, exclusive upper bound of integers
     seed: int
 
 

@@ -78,6 +78,13 @@ def _check_content(path: Path, proto: onnx.ModelProto) -> None:
         raise UsageError(f"{path} holds no operators", _EXPORT_AGAIN)
     if not proto.graph.output:
         raise UsageError(f"{path} has no outputs", _EXPORT_AGAIN)
+    newest = onnx.defs.onnx_opset_version()
+    opset = max((item.version for item in proto.opset_import if not item.domain), default=1)
+    if opset > newest:
+        raise UsageError(
+            f"{path} uses opset {opset}; the newest known here is {newest}",
+            f"export it with opset {newest} or older, or update the onnx package",
+        )
     if proto.ByteSize() > _CHECK_LIMIT_BYTES:
         return
     try:

@@ -62,20 +62,28 @@ def _convolution(
     return writer.node("Add", convolved, bias, name=f"{name}_biased")
 
 
+def _steps(
+    config: ResNetConfig, sizes: tuple[int, int, int]
+) -> list[tuple[tuple[int, int], int, int]]:
+    """Channels, kernel and stride of each convolution in a block."""
+    channels_in, width, stride = sizes
+    channels_out = width * config.expansion
+    if config.bottleneck:
+        return [
+            ((channels_in, width), 1, 1),
+            ((width, width), 3, stride),
+            ((width, channels_out), 1, 1),
+        ]
+    return [((channels_in, width), 3, stride), ((width, channels_out), 3, 1)]
+
+
 def _block(
     writer: GraphWriter, config: ResNetConfig, value: str, name: str, *, sizes: tuple[int, int, int]
 ) -> str:
     """One residual block; `sizes` are channels in, width, stride."""
     channels_in, width, stride = sizes
     channels_out = width * config.expansion
-    if config.bottleneck:
-        steps = [
-            ((channels_in, width), 1, 1),
-            ((width, width), 3, stride),
-            ((width, channels_out), 1, 1),
-        ]
-    else:
-        steps = [((channels_in, width), 3, stride), ((width, channels_out), 3, 1)]
+    steps = _steps(config, sizes)
     branch = value
     for index, (channels, kernel, step_stride) in enumerate(steps, start=1):
         is_last = index == len(steps)

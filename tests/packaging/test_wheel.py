@@ -113,11 +113,15 @@ def test_an_editable_install_is_the_checkout(checkout: Path, tmp_path: Path) -> 
     pip("install", "--no-deps", "--no-build-isolation", "--target", target, "--editable", checkout)
     code = (
         f"import site; site.addsitedir({str(target)!r})\n"
-        "import tune_farm.tuner.records.journal as one, tune_farm.cli.options as other\n"
-        "print(one.__file__, other.__file__)"
+        "import tune_farm, tune_farm.tuner.types as one, tune_farm.client.share.cores as other\n"
+        "print(tune_farm.__file__, one.__file__, other.__file__)"
     )
 
-    # Not from the checkout itself, which would be found without any install.
-    files = [Path(file).resolve() for file in python(code, cwd=tmp_path, site=target).split()]
+    # Without site-packages (-S), which may hold another copy; from a folder that holds none.
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
 
-    assert files == [checkout / "tuner/records/journal.py", checkout / "tune_farm/cli/options.py"]
+    files = [Path(file).resolve() for file in done.stdout.split()]
+    names = ("tune_farm/__init__.py", "tuner/types.py", "client/share/cores.py")
+    assert files == [checkout / name for name in names]

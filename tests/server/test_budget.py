@@ -12,7 +12,6 @@ from tune_farm.server.budget import (
     BudgetPolicy,
     TaskProgress,
     gain,
-    is_converged,
     next_task,
 )
 
@@ -141,17 +140,3 @@ def test_every_task_is_served_in_the_end() -> None:
         tasks[chosen] = replace(task, trials=task.trials + 16, history=history)
     assert tasks["b"].trials > 10
     assert tasks["a"].trials > tasks["b"].trials
-
-
-@pytest.mark.parametrize(
-    ("history", "trials", "converged"),
-    [
-        ((1.0,) * 200, 199, True),
-        ((2.0,) * 10 + (1.0,) * 190, 199, True),
-        ((2.0,) * 100 + (1.0,) * 100, 199, False),
-        ((1.0,) * 20, 20, False),
-        ((), 500, False),
-    ],
-)
-def test_convergence(history: tuple[float, ...], trials: int, converged: bool) -> None:
-    assert is_converged(make(history=history, trials=trials)) is converged

@@ -7,13 +7,14 @@ from pathlib import Path
 import onnx
 import pytest
 import tvm
-from tvm import relax, s_tir
+from tvm import relax, s_tir, tirx
 from tvm.s_tir import meta_schedule as ms
 
 from tune_farm.sharding.extract import Extraction, extract, normalize, workload_id
 from tune_farm.sharding.lower import LoweredModel, lower
 from tune_farm.sharding.models.load import load_model
 from tune_farm.sharding.models.spec import LoadedModel, ModelSpec
+from tune_farm.sharding.structure import statements
 
 Models = dict[tuple[str, bool], LoadedModel]
 
@@ -51,6 +52,25 @@ def test_weights_do_not_change_the_tasks(
     assert weights_by_id(with_weights) == weights_by_id(without)
 
 
+def parallel_trace(module: tvm.IRModule) -> s_tir.schedule.Trace:
+    """A schedule that shows: the database passes over records whose trace is empty."""
+    blocks = [
+        statement.name_hint
+        for statement in statements(module["main"].body)
+        if isinstance(statement, s_tir.SBlock) and statement.iter_vars
+    ]
+    schedule = s_tir.Schedule(module)
+    schedule.parallel(schedule.get_loops(schedule.get_sblock(blocks[-1]))[0])
+    return schedule.trace
+
+
+def is_parallel(function: tirx.PrimFunc) -> bool:
+    return any(
+        isinstance(statement, tirx.For) and statement.kind == tirx.ForKind.PARALLEL
+        for statement in statements(function.body)
+    )
+
+
 def test_database_finds_each_task(
     resnet18: LoweredModel, resnet18_tasks: Extraction, target: tvm.target.Target
 ) -> None:
@@ -58,24 +78,27 @@ def test_database_finds_each_task(
     for task in resnet18_tasks.tasks:
         module = tvm.ir.load_json(task.module_json)
         assert workload_id(module) == task.id
-        workload = database.commit_workload(module)
         record = ms.database.TuningRecord(
-            s_tir.schedule.Trace([], {}), workload, [0.1], tvm.target.Target(task.target_json), []
+            parallel_trace(module),
+            database.commit_workload(module),
+            [0.1],
+            tvm.target.Target(task.target_json),
+            [],
         )
         database.commit_tuning_record(record)
-    for task in resnet18_tasks.tasks:
-        module = tvm.ir.load_json(task.module_json)
-        assert database.has_workload(module)
-        assert database.query_tuning_record(module, target, task.name) is not None
+    for name, function in resnet18.module.functions_items():
+        if name.name_hint not in ("main", "reshape"):
+            module = normalize(function)
+            assert database.has_workload(module)
+            assert database.query_tuning_record(module, target, "main") is not None
     with target, database, tvm.transform.PassContext(opt_level=3):
         applied = relax.transform.MetaScheduleApplyDatabase()(resnet18.module)
     tuned = {
         name.name_hint
         for name, function in applied.functions_items()
-        if function.attrs and function.attrs.get("tirx.is_scheduled")
+        if name.name_hint != "main" and is_parallel(function)
     }
-    functions = {name.name_hint for name in applied.get_global_vars()}
-    assert tuned == functions - {"main", "reshape"}
+    assert tuned == {name.name_hint for name in applied.get_global_vars()} - {"main", "reshape"}
 
 
 def test_tasks_are_complete(resnet18_tasks: Extraction) -> None:

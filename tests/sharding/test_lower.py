@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import onnx
@@ -12,17 +14,18 @@ from tune_farm.sharding.lower import LoweredModel, lower
 from tune_farm.sharding.models.spec import LoadedModel
 
 Models = dict[tuple[str, bool], LoadedModel]
-Arrays = list[npt.NDArray[np.generic]]
+Arrays = list[npt.NDArray[Any]]
 
 
 def random_inputs(lowered: LoweredModel) -> Arrays:
     rng = np.random.default_rng(3)
-    return [
-        rng.standard_normal(spec.shape).astype(spec.dtype)
-        if spec.dtype.startswith("float")
-        else rng.integers(0, 2, spec.shape).astype(spec.dtype)
-        for spec in lowered.inputs
-    ]
+    arrays = []
+    for spec in lowered.inputs:
+        shape = [int(size) for size in spec.shape]
+        is_float = spec.dtype.startswith("float")
+        values = rng.standard_normal(shape) if is_float else rng.integers(0, 2, shape)
+        arrays.append(values.astype(spec.dtype))
+    return arrays
 
 
 def run_compiled(lowered: LoweredModel, inputs: Arrays, target: tvm.target.Target) -> Arrays:
@@ -38,7 +41,7 @@ def run_reference(proto: onnx.ModelProto, lowered: LoweredModel, inputs: Arrays)
         proto.SerializeToString(), providers=["CPUExecutionProvider"]
     )
     names = [spec.name for spec in lowered.inputs]
-    return session.run(None, dict(zip(names, inputs, strict=True)))
+    return list(session.run(None, dict(zip(names, inputs, strict=True))))
 
 
 @pytest.mark.parametrize("name", ["bert", "resnet"])

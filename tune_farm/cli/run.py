@@ -21,6 +21,7 @@ from tune_farm.cli.options import (
     configured,
     listing_format,
 )
+
 if TYPE_CHECKING:  # what these import takes seconds, and --help must not wait for it
     from tune_farm.server.config import RunConfig
     from tune_farm.server.report.summary import Summary

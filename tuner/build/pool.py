@@ -1,4 +1,4 @@
-"""Warm build workers: limits count work and not start-up, and a dying worker costs one candidate."""
+"""Warm build workers: limits count work, not start-up; a dying worker costs one candidate."""
 
 from __future__ import annotations
 
@@ -136,7 +136,8 @@ class BuildPool:
                     self._replace(slot)
 
     def _job(self, worker: Worker, candidate: Candidate) -> BuildJob:
-        assert self._task is not None and candidate.task_id == self._task.id
+        assert self._task is not None
+        assert candidate.task_id == self._task.id, candidate.task_id
         self._libraries += 1
         return BuildJob(
             task_id=candidate.task_id,
@@ -163,7 +164,9 @@ class BuildPool:
 
     def _next_deadline(self) -> float:
         now = time.monotonic()
-        ends = [self._deadline(worker) for worker in self._workers if worker.job or not worker.ready]
+        ends = [
+            self._deadline(worker) for worker in self._workers if worker.job or not worker.ready
+        ]
         return max(0.0, min([*ends, now + _LONGEST_WAIT_SECONDS]) - now)
 
     def _deadline(self, worker: Worker) -> float:

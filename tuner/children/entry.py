@@ -7,7 +7,9 @@ import importlib
 import json
 import os
 import signal
+import sys
 import threading
+import traceback
 from multiprocessing.connection import Connection
 
 
@@ -15,19 +17,21 @@ def main(config_text: str) -> None:
     """Set up this process as `config_text` (JSON of `Child`) says, then serve its role."""
     config = json.loads(config_text)
     os.sched_setaffinity(0, config["cores"])
-    # A Ray worker blocks SIGINT for all it starts. Ctrl-C is the server's business, not ours.
+    # A Ray worker blocks SIGINT for all it starts. Ctrl-C is the server's business.
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
-    threading.Thread(target=_die_with_parent, args=(config["lifeline"],), daemon=True).start()
-    serve = importlib.import_module(config["role"]).serve
+    lifeline = config["lifeline"]
+    threading.Thread(target=_die_with_parent, args=(lifeline,), daemon=True).start()
+    # Every way out skips destructors of loaded libraries: a candidate's may crash.
     try:
-        serve(Connection(config["channel"]))
+        importlib.import_module(config["role"]).serve(Connection(config["channel"]))
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass  # the parent closed the channel: a normal end
-    finally:
-        # Skip destructors of loaded libraries: a candidate's may crash, and nobody reads the result.
-        os._exit(0)
+        os._exit(0)  # the parent closed the channel: a normal end
+    except BaseException:  # noqa: BLE001 - the top of the process: it reports and dies
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def _die_with_parent(lifeline: int) -> None:

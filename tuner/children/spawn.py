@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -119,10 +120,8 @@ class Child:
     def kill(self) -> None:
         """End the child and all it started, at once; safe to call twice."""
         if self._process.poll() is None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             self._process.wait()
         self.connection.close()
         if self._lifeline >= 0:
@@ -168,5 +167,3 @@ def _environment(birth: Birth) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         **birth.environment,
     }
-
-

@@ -22,7 +22,7 @@ def make_inputs(
     Args:
         arguments: all arguments of the task; outputs are left out of the answer.
         task_id: seeds the draw.
-        positive: draw floats from [0.5, 1.5) instead of [-1, 1), for operators such as sqrt and log.
+        positive: floats from [0.5, 1.5) instead of [-1, 1): for sqrt, log and their like.
     """
     rng = np.random.default_rng(zlib.crc32(task_id.encode()))
     return [_draw(rng, argument, positive) for argument in arguments if not argument.is_output]

@@ -76,7 +76,7 @@ class ChildRunner:
         )
 
     def make_reference(self, artifact: Artifact) -> Failed | None:
-        """Run the untuned artifact once, for its outputs only; return why that failed, if it did."""
+        """Run the untuned artifact once, for its outputs; return why that failed, if it did."""
         outcome = self._ask(self._job(artifact, True, None, None)).outcome
         assert outcome is None or isinstance(outcome, Failed)
         return outcome

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,9 +67,9 @@ class Stopwatch:
 def cores_of_threads() -> set[int]:
     """The cores on which this process's threads last ran."""
     seen = set()
-    for task in os.listdir("/proc/self/task"):
+    for task in Path("/proc/self/task").iterdir():
         try:
-            stat = Path(f"/proc/self/task/{task}/stat").read_text()
+            stat = (task / "stat").read_text()
         except OSError:
             continue  # the thread ended meanwhile
         # The command name, in parentheses, may hold spaces: count fields behind it.

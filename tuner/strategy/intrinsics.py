@@ -18,7 +18,7 @@ _BY_KEY = {"arm_cpu": "arm_cpu", "riscv_cpu": "riscv_cpu"}
 
 
 def load_intrinsics(target: Any) -> None:
-    """Make the package importable without its contents, then import what `target` (TVM's) can use."""
+    """Make the package importable without its contents; import what a TVM target can use."""
     import tvm.s_tir
 
     if _PACKAGE not in sys.modules:

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from tune_farm.sharding.refine import refined_kind
+from tune_farm.tuner.types import TensorSpec
+
+Shape = tuple[int, ...]
+
+
+def specs(*shapes: Shape) -> list[TensorSpec]:
+    """Arguments of which the last is the output."""
+    last = len(shapes) - 1
+    return [
+        TensorSpec(shape=shape, dtype="float32", is_output=index == last)
+        for index, shape in enumerate(shapes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind"),
+    [
+        ((16, 8, 3, 3), "conv2d"),
+        ((8, 1, 3, 3), "depthwise_conv2d"),
+        ((16, 4, 3, 3), "grouped_conv2d"),
+    ],
+)
+def test_convolutions_are_told_apart_by_their_kernel(kernel: Shape, kind: str) -> None:
+    arguments = specs((1, 8, 7, 7), kernel, (1, kernel[0], 7, 7))
+    assert refined_kind("conv2d", arguments) == kind
+
+
+def test_matmul_of_two_stacks_is_a_batch_matmul() -> None:
+    assert refined_kind("matmul", specs((2, 4, 8), (2, 8, 4), (2, 4, 4))) == "batch_matmul"
+    assert refined_kind("matmul", specs((2, 4, 8), (8, 4), (2, 4, 4))) == "matmul"
+
+
+def test_other_kinds_stay() -> None:
+    assert refined_kind("softmax", specs((2, 4), (2, 4))) == "softmax"
