@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tune_farm.sharding.compiler_output import compiler_output_logged
 from tune_farm.sharding.extract import Extraction, extract
 from tune_farm.sharding.lower import LoweredModel, lower
 from tune_farm.sharding.models.load import load_model
@@ -65,8 +66,10 @@ def prepare(
         UsageError: the model, the target or the selection can't be used.
     """
     compiled_for = make_target(target, device, share)
-    lowered = lower(load_model(spec, with_weights=with_weights), compiled_for)
-    extraction = extract(lowered, compiled_for)
+    loaded = load_model(spec, with_weights=with_weights)
+    with compiler_output_logged():
+        lowered = lower(loaded, compiled_for)
+        extraction = extract(lowered, compiled_for)
     return Prepared(
         lowered=lowered,
         extraction=extraction,

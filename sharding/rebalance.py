@@ -94,6 +94,18 @@ class _Shards:
         return min(moves, key=lambda move: move.order, default=None)
 
 
+def _seat(shards: _Shards, before: Mapping[str, Sequence[str]], order: Sequence[str]) -> None:
+    """Leave each task with its client if that is there; hand out the others, longest first."""
+    homeless = dict.fromkeys(order)
+    for client in shards.tasks:
+        for task in before.get(client, ()):
+            if task in homeless:
+                del homeless[task]
+                shards.add(task, client)
+    for task in homeless:
+        shards.add(task, shards.best_client(task))
+
+
 def _occupy_idle(shards: _Shards) -> None:
     """Give clients without work one task of those who have several, if that delays nobody."""
     for idle in [client for client, tasks in shards.tasks.items() if not tasks]:
@@ -147,18 +159,10 @@ def rebalance(
         assert not costs, "tasks but no client"
         return {}
     changed = _Shards(costs, clients, speeds or {})
-    kept: set[str] = set()
-    for client in changed.tasks:
-        for task in shards.get(client, ()):
-            if task in costs and task not in kept:
-                kept.add(task)
-                changed.add(task, client)
-    for task in longest_first(costs):
-        if task not in kept:
-            changed.add(task, changed.best_client(task))
+    order = longest_first(costs)
+    _seat(changed, shards, order)
     _occupy_idle(changed)
     _level(changed)
-    order = longest_first(costs)
     return {
         client: tuple(task for task in order if task in tasks)
         for client, tasks in changed.tasks.items()

@@ -18,6 +18,7 @@ def makespan(shards: dict[str, tuple[str, ...]], costs: dict[str, float]) -> flo
     return max(sum(costs[task] for task in tasks) for tasks in shards.values())
 
 
+@settings(deadline=None)
 @given(costs=COSTS, clients=CLIENTS)
 def test_each_task_is_assigned_once(costs: dict[str, float], clients: list[str]) -> None:
     shards = assign(costs, clients)
@@ -25,12 +26,14 @@ def test_each_task_is_assigned_once(costs: dict[str, float], clients: list[str])
     assert sorted(itertools.chain(*shards.values())) == sorted(costs)
 
 
+@settings(deadline=None)
 @given(costs=COSTS, clients=CLIENTS)
 def test_nobody_is_idle_while_another_has_two(costs: dict[str, float], clients: list[str]) -> None:
     counts = [len(tasks) for tasks in assign(costs, clients).values()]
     assert min(counts) > 0 or max(counts) < 2
 
 
+@settings(deadline=None)
 @given(costs=COSTS, clients=CLIENTS, data=st.data())
 def test_order_does_not_matter(
     costs: dict[str, float], clients: list[str], data: st.DataObject

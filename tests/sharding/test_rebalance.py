@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tune_farm.sharding.plan import assign
@@ -31,6 +31,7 @@ def owners(shards: Shards) -> dict[str, str]:
     return {task: client for client, tasks in shards.items() for task in tasks}
 
 
+@settings(deadline=None)
 @given(case=scattered(), speed=st.floats(0.1, 4))
 def test_each_task_is_assigned_once(
     case: tuple[Shards, dict[str, float], list[str]], speed: float
@@ -41,6 +42,7 @@ def test_each_task_is_assigned_once(
     assert sorted(itertools.chain(*result.values())) == sorted(costs)
 
 
+@settings(deadline=None)
 @given(case=scattered())
 def test_nobody_is_idle_while_another_has_two(
     case: tuple[Shards, dict[str, float], list[str]],
@@ -49,6 +51,7 @@ def test_nobody_is_idle_while_another_has_two(
     assert min(counts) > 0 or max(counts) < 2
 
 
+@settings(deadline=None)
 @given(case=scattered())
 def test_makespan_is_bounded(case: tuple[Shards, dict[str, float], list[str]]) -> None:
     _, costs, clients = case
@@ -60,6 +63,7 @@ def test_makespan_is_bounded(case: tuple[Shards, dict[str, float], list[str]]) -
     assert makespan <= max(1.1 * max(mean, longest), graham) * (1 + 1e-6)
 
 
+@settings(deadline=None)
 @given(case=scattered(), data=st.data())
 def test_order_does_not_matter(
     case: tuple[Shards, dict[str, float], list[str]], data: st.DataObject
@@ -70,6 +74,7 @@ def test_order_does_not_matter(
     assert again == rebalance(shards, costs, clients)
 
 
+@settings(deadline=None)
 @given(case=scattered())
 def test_a_second_time_moves_nothing(case: tuple[Shards, dict[str, float], list[str]]) -> None:
     _, costs, clients = case
@@ -77,11 +82,13 @@ def test_a_second_time_moves_nothing(case: tuple[Shards, dict[str, float], list[
     assert rebalance(once, costs, clients) == once
 
 
+@settings(deadline=None)
 @given(costs=COSTS, clients=CLIENTS)
 def test_from_nothing_it_is_the_plan(costs: dict[str, float], clients: list[str]) -> None:
     assert owners(rebalance({}, costs, clients)) == owners(assign(costs, clients))
 
 
+@settings(deadline=None)
 @given(cost=st.floats(0.1, 10), clients=CLIENTS, each=st.integers(2, 5))
 def test_only_the_gone_clients_tasks_move(cost: float, clients: list[str], each: int) -> None:
     costs = {f"t{index}": cost for index in range(each * len(clients))}
