@@ -50,6 +50,13 @@ class Place:
     selection: Selection
     slots: tuple[Slot, ...]
 
+    @property
+    def headline(self) -> str:
+        """The first line that a user reads: what is tuned for, and why."""
+        what = describe(self.slots, self.selection.device.device_class.name)
+        reason = self.selection.reason
+        return f"{reason}: {what}" if reason else what
+
 
 def find_place(config: RunConfig) -> Place:
     """Choose the device and divide it.
@@ -77,10 +84,7 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
     """
     started = time.monotonic()
     place = find_place(config)
-    reason = place.selection.reason
-    say(describe(place.slots, place.selection.device.device_class.name))
-    if reason:
-        say(reason)
+    say(place.headline)
     with ExitStack() as stack:
         directory = stack.enter_context(
             RunDirectory.create(config.out, model=config.spec.model, mode=config.mode)

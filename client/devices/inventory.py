@@ -68,8 +68,8 @@ def _cpu(reason: str) -> Selection:
 
 def _why_the_cpu() -> str:
     if list_gpus().gpus:
-        return "GPU tuning is not built yet: tuning for this CPU"
-    return "no GPU found: tuning for this CPU"
+        return "tuning on GPUs is not available in this version"
+    return "no GPU found"
 
 
 def _no_gpu(spec: str) -> EnvironmentUnusableError:

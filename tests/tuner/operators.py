@@ -146,9 +146,7 @@ def unrolled(task: Task) -> Candidate:
 
 def parallel(task: Task) -> Candidate:
     """The candidate of a matmul task with its outer loop parallel."""
-    return _scheduled(
-        task, lambda schedule, each: schedule.parallel(each), only_outermost=True
-    )
+    return _scheduled(task, lambda schedule, each: schedule.parallel(each), only_outermost=True)
 
 
 def split(task: Task, factor: int) -> Candidate:

@@ -145,7 +145,6 @@ def make_config(options: Mapping[str, Any]) -> RunConfig:
 
 
 def _show_plan(config: RunConfig, place: Place) -> None:
-    from tune_farm.client.share.cores import describe
     from tune_farm.server.preparation import prepare
 
     device = place.selection.device
@@ -157,7 +156,7 @@ def _show_plan(config: RunConfig, place: Place) -> None:
         selection=config.tasks,
         with_weights=False,
     )
-    click.echo(describe(place.slots, device.device_class.name))
+    click.echo(place.headline)
     click.echo(f"target {prepared.target_json}")
     click.echo(f"{len(prepared.selected)} of {len(prepared.extraction.tasks)} tasks would be tuned")
 

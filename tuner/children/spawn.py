@@ -17,11 +17,12 @@ from typing import Any
 
 import tune_farm
 
+# The package comes from where the parent has it, even if another copy is installed; what else lies
+# beside it stays unknown.
 _BOOTSTRAP = (
-    "import sys; sys.path.append(sys.argv[1]); "
+    "import sys; sys.path.insert(0, sys.argv[1]); import tune_farm; del sys.path[0]; "
     "from tune_farm.tuner.children.entry import main; main(sys.argv[2])"
 )
-#: Where this package was imported from: the child appends it, so it finds the same code.
 _ROOT = str(Path(tune_farm.__file__).resolve().parent.parent)
 _STDERR_TAIL_LINES = 20
 

@@ -27,9 +27,7 @@ def in_order(terms: NDArray[np.generic]) -> NDArray[np.generic]:
     return np.asarray(np.cumsum(terms, axis=1, dtype=terms.dtype)[:, -1])
 
 
-def check(
-    actual: NDArray[np.generic], right: NDArray[np.generic], length: int = 1
-) -> str | None:
+def check(actual: NDArray[np.generic], right: NDArray[np.generic], length: int = 1) -> str | None:
     return difference(actual, right, tolerance(right.dtype.name, length, right))
 
 
