@@ -15,7 +15,7 @@ that needs FLOPs that are comparable between kinds of operators, and is left out
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -76,6 +76,7 @@ def gain(progress: TaskProgress, policy: BudgetPolicy = DEFAULT_POLICY) -> float
 def next_task(
     progresses: Iterable[TaskProgress],
     candidates: Collection[str],
+    costs: Mapping[str, float],
     policy: BudgetPolicy = DEFAULT_POLICY,
 ) -> str | None:
     """Return the task that the next trials go to, or None if none of the candidates is open.
@@ -86,10 +87,14 @@ def next_task(
     Args:
         progresses: all tasks.
         candidates: ids of the tasks that may be chosen now.
+        costs: what each task is expected to cost the model before anything is measured, any unit.
         policy: the constants of the rule.
     """
     open_tasks = [p for p in progresses if p.task_id in candidates and p.is_open]
-    ranked = ((p.trials > 0, -gain(p, policy), p.task_id) for p in open_tasks)
+    ranked = (
+        (p.trials > 0, -gain(p, policy) if p.trials else -costs[p.task_id], p.task_id)
+        for p in open_tasks
+    )
     return min(ranked, default=(False, 0.0, None))[2]
 
 

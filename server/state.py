@@ -203,8 +203,9 @@ class FarmState:
             if task_id not in at_work and self._batch_of(task_id)
         }
         progresses = {task_id: self.ledger.entries[task_id].progress for task_id in waiting}
-        own = next_task(progresses.values(), waiting & set(self.shards.get(client, ())))
-        any_task = next_task(progresses.values(), waiting)
+        shard = waiting.intersection(self.shards.get(client, ()))
+        own = next_task(progresses.values(), shard, self._costs)
+        any_task = next_task(progresses.values(), waiting, self._costs)
         if any_task is None:
             return []
         if own is None or _promises_more(progresses[any_task], progresses[own]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -77,7 +78,7 @@ def test_task_that_stopped_gaining_decays(task: TaskProgress, more: int) -> None
 def test_stuck_task_gives_way_to_a_lighter_one_that_was_hardly_tried() -> None:
     stuck = make("stuck", weight=10, history=(1.0,) * 1001, trials=1000)
     fresh = make("fresh", history=(1.0,) * 11, trials=10)
-    assert next_task([stuck, fresh], {"stuck", "fresh"}) == "fresh"
+    assert next_task([stuck, fresh], {"stuck", "fresh"}, {"stuck": 9.0, "fresh": 1.0}) == "fresh"
 
 
 def test_recent_gain_counts() -> None:
@@ -92,12 +93,16 @@ def test_gain_counts_from_the_faster_of_best_and_baseline() -> None:
     assert gain(worse) == pytest.approx(0.8 * 0.1)
 
 
+def equal(ids: Iterable[str]) -> dict[str, float]:
+    return dict.fromkeys(ids, 1.0)
+
+
 @settings(deadline=None)
 @given(tasks=farms(), data=st.data())
 def test_closed_task_is_never_chosen(tasks: list[TaskProgress], data: st.DataObject) -> None:
     ids = [task.task_id for task in tasks]
     candidates = data.draw(st.sets(st.sampled_from(ids))) if ids else set[str]()
-    chosen = next_task(tasks, candidates)
+    chosen = next_task(tasks, candidates, equal(ids))
     open_ids = {task.task_id for task in tasks if not (task.exhausted or task.failed)}
     if chosen is None:
         assert not open_ids & candidates
@@ -112,7 +117,9 @@ def test_choice_does_not_depend_on_the_order(
 ) -> None:
     ids = {task.task_id for task in tasks}
     shuffled = data.draw(st.permutations(tasks))
-    assert next_task(tasks, ids) == next_task(shuffled, ids) == next_task(tasks, sorted(ids))
+    costs = equal(ids)
+    chosen = next_task(tasks, ids, costs)
+    assert chosen == next_task(shuffled, ids, costs) == next_task(tasks, sorted(ids), costs)
 
 
 def test_untried_tasks_come_first_the_costliest_before() -> None:
@@ -124,7 +131,8 @@ def test_untried_tasks_come_first_the_costliest_before() -> None:
         make("unknown", baseline_seconds=None, **untried),
     ]
     order = []
-    while (chosen := next_task(tasks, {task.task_id for task in tasks})) is not None:
+    costs = {"tried": 99.0, "cheap": 1.0, "costly": 9.0, "unknown": 0.5}
+    while (chosen := next_task(tasks, {task.task_id for task in tasks}, costs)) is not None:
         order.append(chosen)
         tasks = [task for task in tasks if task.task_id != chosen]
     assert order == ["costly", "cheap", "unknown", "tried"]
@@ -133,7 +141,7 @@ def test_untried_tasks_come_first_the_costliest_before() -> None:
 def test_every_task_is_served_in_the_end() -> None:
     tasks = {name: make(name, weight=weight) for name, weight in (("a", 100), ("b", 1))}
     for _ in range(200):
-        chosen = next_task(tasks.values(), tasks)
+        chosen = next_task(tasks.values(), tasks, equal(tasks))
         assert chosen is not None
         task = tasks[chosen]
         history = (*task.history, task.history[-1])
