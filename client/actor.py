@@ -59,8 +59,10 @@ class Client:
             while (order := self._orders.get()) is not None:
                 for payload in agent.perform(order):
                     self._outbox.put(payload)
-        except Exception:  # noqa: BLE001 - the top of this process's work: report and end
-            self._outbox.put(ClientBroken(detail=traceback.format_exc()))
+        except Exception as error:  # noqa: BLE001 - the top of this process's work: report and end
+            # The cause comes first: it is all that most people see.
+            cause = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
+            self._outbox.put(ClientBroken(detail=cause))
         finally:
             if agent is not None:
                 agent.close()

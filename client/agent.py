@@ -137,6 +137,7 @@ class Agent:
                     purpose=Purpose.FINAL,
                     bench=replace(self._bench, station=replace(self._bench.station, corunners=0)),
                     incumbent_seconds=None,
+                    first_attempt=_next_attempt(order.known, Purpose.FINAL),
                 ):
                     yield RecordKnown(order_id=order.order_id, record=record)
             finally:
@@ -161,7 +162,7 @@ class Agent:
         """Select the task, measure its baseline if nobody has, and have its reference at hand.
 
         Returns:
-            Why the task can't be tuned here, or None.
+            Why the task can't be tuned here, or None; None, too, if it was told to stop meanwhile.
         """
         task = order.task
         baseline = _baseline(order.known)
@@ -169,9 +170,13 @@ class Agent:
         self._runner.select(task, baseline.seconds if baseline else None)
         if baseline is not None:
             return None if self._runner.has_reference else self._make_reference(task)
-        failure = "the untuned operator could not be measured"
+        failure = None
         for record in measure(
-            [untuned(task)], purpose=Purpose.BASELINE, bench=self._bench, incumbent_seconds=None
+            [untuned(task)],
+            purpose=Purpose.BASELINE,
+            bench=self._bench,
+            incumbent_seconds=None,
+            first_attempt=_next_attempt(order.known, Purpose.BASELINE),
         ):
             yield RecordKnown(order_id=order.order_id, record=record)
             if isinstance(record.outcome, Measured):
@@ -181,7 +186,10 @@ class Agent:
         return failure
 
     def _make_reference(self, task: Task) -> str | None:
-        (built,) = self._builder.build([untuned(task)])
+        answers = list(self._builder.build([untuned(task)]))
+        if not answers:
+            return None  # told to stop
+        (built,) = answers
         if isinstance(built, BuildFailure):
             return f"untuned operator: {built.failure.detail}"
         failed = self._runner.make_reference(built)
@@ -220,6 +228,11 @@ def _baseline(known: tuple[Record, ...]) -> Record | None:
         ),
         None,
     )
+
+
+def _next_attempt(known: tuple[Record, ...], purpose: Purpose) -> int:
+    """A number that no record of the purpose has: what failed in an earlier session keeps its own."""
+    return max((record.attempt + 1 for record in known if record.purpose is purpose), default=0)
 
 
 def _best_seconds(known: tuple[Record, ...]) -> float | None:

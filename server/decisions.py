@@ -22,6 +22,7 @@ class ClientLost:
     """A client died, or gave no sign of life."""
 
     client: str
+    broken: bool = False  # it said itself that it cannot work here: its task is not to blame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

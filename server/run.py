@@ -86,9 +86,7 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
     place = find_place(config)
     say(place.headline)
     with ExitStack() as stack:
-        directory = stack.enter_context(
-            RunDirectory.create(config.out, model=config.spec.model, mode=config.mode)
-        )
+        # First: a model that can't be used leaves no directory behind.
         prepared = prepare(
             config.spec,
             device=place.selection.device,
@@ -96,6 +94,9 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
             target=config.target,
             selection=config.tasks,
             with_weights=True,
+        )
+        directory = stack.enter_context(
+            RunDirectory.create(config.out, model=config.spec.model, mode=config.mode)
         )
         say(f"{len(prepared.selected)} tasks to tune; run directory {directory.path}")
         header = header_of(

@@ -153,7 +153,9 @@ class Search:
             )
         elif isinstance(payload, ClientBroken):
             self.broken = payload.detail.strip().splitlines()[0]
-            self._hear(self.farm.lose(client, payload.detail))
+            lost = self.farm.lose(client, payload.detail)
+            self.events.append("client_lost", client=client, reason=lost.reason)
+            self._decide(ClientLost(client=client, broken=True))
         else:
             self._judge(client, payload)
 

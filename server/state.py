@@ -47,6 +47,9 @@ class Limits:
     """When the search ends."""
 
     batch: int = 16  # trials of one order
+    #: Trials of a task's first order: a few random schedules bring most of the gain, and a short
+    #: budget must not leave half of the model as it was.
+    first_batch: int = 6
     trials_per_task: int | None = None
     trials: int | None = None  # of the whole run
     compares: bool = True  # the whole model can be built
@@ -92,8 +95,8 @@ class FarmState:
             case ClientJoined(client=client):
                 self.assignments[client] = None
                 self._spread()
-            case ClientLost(client=client):
-                commands += self._lose(client)
+            case ClientLost(client=client, broken=broken):
+                commands += self._lose(client, broken=broken)
             case OrderEnded() | ModelJudged():
                 self._settle(event)
             case SearchOver():
@@ -123,10 +126,11 @@ class FarmState:
         else:
             self.shards = assign(self._costs, clients)
 
-    def _lose(self, client: str) -> list[Command]:
+    def _lose(self, client: str, *, broken: bool) -> list[Command]:
         order = self.assignments.pop(client, None)
         if order is not None and order.task_id is not None:
-            self.ledger.died(order.task_id)
+            if not broken:
+                self.ledger.died(order.task_id)
             self.ledger.settle(order.task_id, order.trials, proposed=0, cut_short=True)
         self._spread()
         self._restarts[client] = self._restarts.get(client, 0) + 1
@@ -188,7 +192,7 @@ class FarmState:
         progress = entry.progress
         if not progress.is_open:
             return 0
-        bounds = [self._limits.batch]
+        bounds = [self._limits.batch if progress.trials else self._limits.first_batch]
         if self._limits.trials_per_task is not None:
             bounds.append(self._limits.trials_per_task - progress.trials)
         if (left := self._trials_left()) is not None:

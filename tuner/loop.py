@@ -87,10 +87,11 @@ def measure(
     purpose: Purpose,
     bench: Bench,
     incumbent_seconds: float | None,
+    first_attempt: int = 0,
 ) -> Iterator[Record]:
     """Build and measure candidates of one task; those that a fault of ours hit are tried again."""
     again: Sequence[Candidate] = candidates
-    for attempt in (0, 1):
+    for attempt in (first_attempt, first_attempt + 1):
         retried = []
         for record in _attempt(again, purpose, attempt, bench, incumbent_seconds):
             if isinstance(record.outcome, Failed) and record.outcome.fault in RETRIED:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tune_farm.tuner.loop import RETRIED
 from tune_farm.tuner.strategy.intrinsics import load_intrinsics
 from tune_farm.tuner.strategy.traces import replay, trace_to_json
-from tune_farm.tuner.types import Candidate, Measured, Purpose, Record, Task
+from tune_farm.tuner.types import Candidate, Failed, Measured, Purpose, Record, Task
 
 #: Asks in a row that gave nothing new, after which a space counts as searched out.
 _EMPTY_ASKS = 3
@@ -80,10 +81,10 @@ class MetaScheduleStrategy:
             candidate = record.candidate
             if candidate.is_untuned or record.purpose is Purpose.FINAL:
                 continue
-            if candidate.id in self._told:
+            self._seen.add(candidate.id)
+            if candidate.id in self._told or _is_retried(record):
                 continue
             self._told.add(candidate.id)
-            self._seen.add(candidate.id)
             schedule = self._schedules.pop(candidate.id, None)
             if schedule is None:
                 schedule = replay(self._module, candidate.trace_json)
@@ -152,3 +153,9 @@ class MetaScheduleStrategy:
         if self._options.sampler != "evolutionary":
             return False
         return bool(self._cost_model.data_size >= self._options.warm_up)
+
+
+def _is_retried(record: Record) -> bool:
+    """Whether the failure was not the candidate's doing, and a second attempt tells more."""
+    outcome = record.outcome
+    return isinstance(outcome, Failed) and outcome.fault in RETRIED and record.attempt == 0

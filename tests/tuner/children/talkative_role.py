@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 
@@ -30,7 +31,7 @@ def _exit_after_writing(data: bytes) -> None:
 
 
 def _print_everywhere(text: str) -> str:
-    print(text)
+    sys.stdout.write(f"{text}\n")
     os.write(1, b"\x80\x04garbage\xff\n")
     subprocess.run(["echo", text], check=True)
     return "still here"
@@ -47,8 +48,8 @@ _ACTIONS: dict[str, Callable[[Any], object]] = {
     "ignores SIGINT": lambda _: signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
     "group and session": lambda _: (os.getpgid(0), os.getsid(0)),
     "modules": lambda _: sorted(sys.modules),
-    "descriptors": lambda _: sorted(map(int, os.listdir("/proc/self/fd"))),
-    "folder": lambda _: os.getcwd(),
+    "descriptors": lambda _: sorted(each.name for each in Path("/proc/self/fd").iterdir()),
+    "folder": lambda _: str(Path.cwd()),
     "die": _die,
     "exit": _exit_after_writing,
     "raise": lambda text: (_ for _ in ()).throw(RuntimeError(text)),

@@ -176,7 +176,7 @@ def test_sending_to_the_dead_is_an_error_of_its_own(bear: Callable[..., Child]) 
 
 
 def test_kill_ends_the_whole_group_and_may_be_repeated(bear: Callable[..., Child]) -> None:
-    descriptors = len(os.listdir("/proc/self/fd"))
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
     child = bear()
     sleeper = ask(child, "start sleeper")
 
@@ -185,7 +185,7 @@ def test_kill_ends_the_whole_group_and_may_be_repeated(bear: Callable[..., Child
 
     assert is_gone(child.pid)
     assert happens(lambda: is_gone(sleeper), PATIENCE_SECONDS)
-    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
 
 
 def test_kill_after_a_death_is_safe(bear: Callable[..., Child]) -> None:

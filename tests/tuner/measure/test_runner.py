@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,20 @@ CORE = min(os.sched_getaffinity(0))
 TIMING = Timing(repeats=3, repeat_seconds=0.001)
 TRACE = '[["some schedule"], []]'
 DOUBLE = loop("double", "B[v] = A[v] * T.float32(2)")
+DOUBLED = from_text(DOUBLE)
 
 
 def open_runner(folder: Path, **options: Any) -> ChildRunner:
     return ChildRunner(
         cores=(CORE,), scratch=folder, options=RunOptions(timing=TIMING, **options), name="slot"
     )
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any], Path]:
+    """Compiles a function once, however many tests ask for it."""
+    folder = tmp_path_factory.mktemp("compiled")
+    return functools.cache(lambda function: export(function, folder / f"{id(function)}.so"))
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +59,9 @@ def runner(tmp_path: Path) -> Iterator[ChildRunner]:
     runner.close()
 
 
-def baseline(runner: ChildRunner, task: Task, function: Any, folder: Path) -> RunReport:
+def baseline(runner: ChildRunner, task: Task, library: Path) -> RunReport:
     """Have the untuned operator measured, and with it the reference made."""
     runner.select(task, None)
-    library = export(function, folder / "untuned.so")
     artifact = Artifact(candidate=untuned(task), path=library, build_seconds=0.0)
     report = runner.run(artifact, incumbent_seconds=None)
     assert isinstance(report.outcome, Measured), report.outcome
@@ -96,11 +104,15 @@ def softmaxed(data: Any) -> Any:
     ids=["matmul", "conv2d", "softmax", "integer_sum"],
 )
 def test_the_untuned_operator_computes_what_numpy_computes(
-    shared: ChildRunner, tmp_path: Path, function: Any, expected: Any
+    shared: ChildRunner,
+    tmp_path: Path,
+    function: Any,
+    expected: Any,
+    compiled: Callable[[Any], Path],
 ) -> None:
     task = task_of(function)
 
-    report = baseline(shared, task, function, tmp_path)
+    report = baseline(shared, task, compiled(function))
 
     assert isinstance(report.outcome, Measured)
     assert len(report.outcome.repeats_seconds) == TIMING.repeats
@@ -113,45 +125,51 @@ def test_the_untuned_operator_computes_what_numpy_computes(
 
 
 def test_an_operator_without_an_answer_is_checked_on_positive_inputs(
-    shared: ChildRunner, tmp_path: Path
+    shared: ChildRunner, tmp_path: Path, compiled: Callable[[Any], Path]
 ) -> None:
     function = operators.square_root()
     task = task_of(function)
 
-    baseline(shared, task, function, tmp_path)
+    baseline(shared, task, compiled(function))
 
     (data,) = make_inputs(task.arguments, task_id=task.id, positive=True)
     np.testing.assert_allclose(outputs_of(task, shared._scratch), np.sqrt(data), rtol=1e-6)
 
 
-def test_a_sum_in_another_order_is_right(shared: ChildRunner, tmp_path: Path) -> None:
+def test_a_sum_in_another_order_is_right(
+    shared: ChildRunner, tmp_path: Path, compiled: Callable[[Any], Path]
+) -> None:
     sizes = {"n": 16, "m": 16, "k": 1024}
     task = task_of(operators.matmul(**sizes))
-    baseline(shared, task, operators.matmul(**sizes), tmp_path)
+    baseline(shared, task, compiled(operators.matmul(**sizes)))
 
-    report = run(shared, task, export(operators.split_matmul(**sizes), tmp_path / "split.so"))
+    report = run(shared, task, compiled(operators.split_matmul(**sizes)))
 
     assert isinstance(report.outcome, Measured), report.outcome
 
 
-def test_a_skipped_reduction_step_is_wrong(shared: ChildRunner, tmp_path: Path) -> None:
+def test_a_skipped_reduction_step_is_wrong(
+    shared: ChildRunner, tmp_path: Path, compiled: Callable[[Any], Path]
+) -> None:
     sizes = {"n": 16, "m": 16, "k": 1024}
     task = task_of(operators.matmul(**sizes))
-    baseline(shared, task, operators.matmul(**sizes), tmp_path)
+    baseline(shared, task, compiled(operators.matmul(**sizes)))
 
     short = operators.matmul(**sizes, terms=1023)
-    outcome = run(shared, task, export(short, tmp_path / "short.so")).outcome
+    outcome = run(shared, task, compiled(short)).outcome
 
     assert isinstance(outcome, Failed)
     assert outcome.fault is Fault.WRONG_RESULT
     assert "of 256 elements are wrong; first at [0, " in outcome.detail
 
 
-def test_integers_off_by_one_are_wrong(shared: ChildRunner, tmp_path: Path) -> None:
+def test_integers_off_by_one_are_wrong(
+    shared: ChildRunner, tmp_path: Path, compiled: Callable[[Any], Path]
+) -> None:
     task = task_of(operators.integer_sum())
-    baseline(shared, task, operators.integer_sum(), tmp_path)
+    baseline(shared, task, compiled(operators.integer_sum()))
 
-    wrong = export(operators.integer_sum(off_by=1), tmp_path / "wrong.so")
+    wrong = compiled(operators.integer_sum(off_by=1))
     outcome = run(shared, task, wrong).outcome
 
     assert isinstance(outcome, Failed)
@@ -182,12 +200,16 @@ def test_integers_off_by_one_are_wrong(shared: ChildRunner, tmp_path: Path) -> N
     ids=["tail cut off", "written twice", "accumulated onto rubbish", "shifted"],
 )
 def test_a_wrong_schedule_is_told_where(
-    shared: ChildRunner, tmp_path: Path, loops: list[str], detail: str
+    shared: ChildRunner,
+    tmp_path: Path,
+    loops: list[str],
+    detail: str,
+    compiled: Callable[[Any], Path],
 ) -> None:
-    task = task_of(from_text(DOUBLE))
-    baseline(shared, task, from_text(DOUBLE), tmp_path)
+    task = task_of(DOUBLED)
+    baseline(shared, task, compiled(DOUBLED))
 
-    report = run(shared, task, export(from_text(*loops), tmp_path / "wrong.so"))
+    report = run(shared, task, compiled(from_text(*loops)))
 
     assert isinstance(report.outcome, Failed)
     assert report.outcome.fault is Fault.WRONG_RESULT
@@ -196,26 +218,26 @@ def test_a_wrong_schedule_is_told_where(
 
 
 def test_what_overwrites_its_inputs_spoils_nothing_for_others(
-    shared: ChildRunner, tmp_path: Path
+    shared: ChildRunner, tmp_path: Path, compiled: Callable[[Any], Path]
 ) -> None:
-    task = task_of(from_text(DOUBLE))
-    baseline(shared, task, from_text(DOUBLE), tmp_path)
+    task = task_of(DOUBLED)
+    baseline(shared, task, compiled(DOUBLED))
     clobber = from_text(DOUBLE, loop("clobber", "A[v] = T.float32(7)"))
 
-    first = run(shared, task, export(clobber, tmp_path / "clobber.so"))
-    second = run(shared, task, export(from_text(DOUBLE), tmp_path / "right.so"))
+    first = run(shared, task, compiled(clobber))
+    second = run(shared, task, compiled(DOUBLED))
 
     assert isinstance(first.outcome, Measured)
     assert isinstance(second.outcome, Measured)
 
 
 def test_one_far_behind_is_stopped_after_its_first_repeat(
-    shared: ChildRunner, tmp_path: Path
+    shared: ChildRunner, tmp_path: Path, compiled: Callable[[Any], Path]
 ) -> None:
     task = task_of(operators.matmul())
-    report = baseline(shared, task, operators.matmul(), tmp_path)
+    report = baseline(shared, task, compiled(operators.matmul()))
     assert isinstance(report.outcome, Measured)
-    library = export(operators.matmul(), tmp_path / "same.so")
+    library = compiled(operators.matmul())
 
     behind = run(shared, task, library, report.outcome.median_seconds / 1000).outcome
     ahead = run(shared, task, library, report.outcome.median_seconds * 1000).outcome
@@ -228,9 +250,11 @@ def test_one_far_behind_is_stopped_after_its_first_repeat(
     assert len(ahead.repeats_seconds) == TIMING.repeats
 
 
-def test_a_library_that_is_none_does_not_load(shared: ChildRunner, tmp_path: Path) -> None:
+def test_a_library_that_is_none_does_not_load(
+    shared: ChildRunner, tmp_path: Path, compiled: Callable[[Any], Path]
+) -> None:
     task = task_of(operators.matmul())
-    baseline(shared, task, operators.matmul(), tmp_path)
+    baseline(shared, task, compiled(operators.matmul()))
     rubbish = tmp_path / "rubbish.so"
     rubbish.write_text("no library")
 
@@ -241,25 +265,29 @@ def test_a_library_that_is_none_does_not_load(shared: ChildRunner, tmp_path: Pat
     assert "rubbish.so" in outcome.detail
 
 
-def test_an_error_that_the_operator_raises_is_its_own(shared: ChildRunner, tmp_path: Path) -> None:
+def test_an_error_that_the_operator_raises_is_its_own(
+    shared: ChildRunner, tmp_path: Path, compiled: Callable[[Any], Path]
+) -> None:
     task = task_of(operators.matmul())
-    baseline(shared, task, operators.matmul(), tmp_path)
+    baseline(shared, task, compiled(operators.matmul()))
 
-    outcome = run(shared, task, export(operators.matmul(k=16), tmp_path / "other.so")).outcome
+    outcome = run(shared, task, compiled(operators.matmul(k=16))).outcome
 
     assert isinstance(outcome, Failed)
     assert outcome.fault is Fault.RUN_ERROR
     assert outcome.detail.startswith("Mismatched A.")
 
 
-def test_another_child_finds_the_reference(shared: ChildRunner, tmp_path: Path) -> None:
-    task = task_of(from_text(DOUBLE))
-    baseline(shared, task, from_text(DOUBLE), tmp_path)
+def test_another_child_finds_the_reference(
+    shared: ChildRunner, tmp_path: Path, compiled: Callable[[Any], Path]
+) -> None:
+    task = task_of(DOUBLED)
+    baseline(shared, task, compiled(DOUBLED))
     successor = open_runner(shared._scratch)
     try:
         successor.select(task, 1e-6)
         assert successor.has_reference
-        right = run(successor, task, export(from_text(DOUBLE), tmp_path / "right.so"))
+        right = run(successor, task, compiled(DOUBLED))
         wrong = run(successor, task, native.native(tmp_path / "wrong.so", native.NOTHING))
     finally:
         successor.close()
@@ -269,43 +297,42 @@ def test_another_child_finds_the_reference(shared: ChildRunner, tmp_path: Path) 
     assert "64 never written" in wrong.outcome.detail
 
 
-@pytest.mark.parametrize(
-    ("body", "fault", "detail"),
-    [
-        (native.CRASH, Fault.ILLEGAL_ACCESS, "died: SIGSEGV"),
-        (native.ABORT, Fault.RUN_ERROR, "died: SIGABRT"),
-        (native.DIVIDE_BY_ZERO, Fault.RUN_ERROR, "died: SIGFPE"),
-        (native.HANG, Fault.RUN_TIMEOUT, "stopped after 2.0 s"),
-        (native.VANISH, Fault.WORKER_DIED, "died: exit code 0"),
-        (native.KILL, Fault.WORKER_DIED, "died: SIGKILL"),
-    ],
-    ids=["crash", "abort", "divide by zero", "hang", "vanish", "kill"],
-)
+@pytest.mark.slow
 def test_a_library_takes_its_child_along_and_nothing_else(
-    runner: ChildRunner, tmp_path: Path, body: str, fault: Fault, detail: str
+    runner: ChildRunner, tmp_path: Path, compiled: Callable[[Any], Path]
 ) -> None:
-    task = task_of(from_text(DOUBLE))
-    baseline(runner, task, from_text(DOUBLE), tmp_path)
-    victim = runner._child.pid
+    task = task_of(DOUBLED)
+    baseline(runner, task, compiled(DOUBLED))
+    for number, (body, fault, detail) in enumerate(
+        [
+            (native.CRASH, Fault.ILLEGAL_ACCESS, "died: SIGSEGV"),
+            (native.ABORT, Fault.RUN_ERROR, "died: SIGABRT"),
+            (native.DIVIDE_BY_ZERO, Fault.RUN_ERROR, "died: SIGFPE"),
+            (native.HANG, Fault.RUN_TIMEOUT, "stopped after 2.0 s"),
+            (native.VANISH, Fault.WORKER_DIED, "died: exit code 0"),
+            (native.KILL, Fault.WORKER_DIED, "died: SIGKILL"),
+        ]
+    ):
+        victim = runner._child.pid
 
-    outcome = run(runner, task, native.native(tmp_path / "bad.so", body)).outcome
+        outcome = run(runner, task, native.native(tmp_path / f"bad{number}.so", body)).outcome
 
-    assert isinstance(outcome, Failed)
-    assert outcome.fault is fault
-    assert detail in outcome.detail.splitlines()[0]
-    assert is_gone(victim)
-    good = run(runner, task, export(from_text(DOUBLE), tmp_path / "good.so"))
-    assert isinstance(good.outcome, Measured), good.outcome
+        assert isinstance(outcome, Failed), body
+        assert outcome.fault is fault
+        assert detail in outcome.detail.splitlines()[0]
+        assert is_gone(victim)
+        good = run(runner, task, compiled(DOUBLED))
+        assert isinstance(good.outcome, Measured), good.outcome
 
 
 def test_a_schedule_that_reads_far_outside_is_an_illegal_access(
-    runner: ChildRunner, tmp_path: Path
+    runner: ChildRunner, tmp_path: Path, compiled: Callable[[Any], Path]
 ) -> None:
-    task = task_of(from_text(DOUBLE))
-    baseline(runner, task, from_text(DOUBLE), tmp_path)
+    task = task_of(DOUBLED)
+    baseline(runner, task, compiled(DOUBLED))
     outside = from_text(loop("outside", "B[v] = A[v + 1000000000]"))
 
-    outcome = run(runner, task, export(outside, tmp_path / "outside.so")).outcome
+    outcome = run(runner, task, compiled(outside)).outcome
 
     assert isinstance(outcome, Failed)
     assert outcome.fault is Fault.ILLEGAL_ACCESS

@@ -1,0 +1,133 @@
+"""The rival: TVM's own `tune_tasks` on the operators that tune-farm would tune, in one process.
+
+Run as `python -m benchmarks.stock_metaschedule '{…}'`; prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tune_farm.client.devices.inventory import select
+from tune_farm.client.share.cores import plan_slots
+from tune_farm.server.preparation import Prepared, prepare
+from tune_farm.sharding.models.spec import ModelSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StockOptions:
+    """What is tuned, and under which limits."""
+
+    model: str
+    tasks: tuple[int, ...]  # as `tune-farm tasks` counts them
+    share_percent: int
+    clients: int  # of the other side: decides the cores of a share, and so the target
+    trials_per_task: int
+    batch: int  # candidates of one round
+    population: int
+    generations: int
+    repeats: int
+    repeat_milliseconds: int
+    build_timeout_seconds: float
+    seed: int
+
+
+@dataclass(slots=True)
+class Log:
+    """When candidates were measured."""
+
+    times: list[float] = field(default_factory=list)  #: Unix time of each that succeeded
+    failures: list[str] = field(default_factory=list)  #: the last line of each that did not
+
+
+def timed_runner(inner: Any, log: Log) -> Any:
+    """TVM's runner, called with one candidate at a time, so that each end is seen."""
+    from tvm.ir.utils import derived_object
+    from tvm.s_tir.meta_schedule.runner import PyRunner
+
+    class TimedRunner(PyRunner):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+
+        def run(self, runner_inputs: Sequence[Any]) -> list[Any]:
+            futures = []
+            for each in runner_inputs:
+                (future,) = inner.run([each])
+                result = future.result()
+                if result.run_secs is None:
+                    log.failures.append(str(result.error_msg).strip().splitlines()[-1])
+                else:
+                    log.times.append(time.time())
+                futures.append(future)
+            return futures
+
+    return derived_object(TimedRunner)()
+
+
+def tune(options: StockOptions, prepared: Prepared, cores: int, log: Log) -> int:
+    """Tune as `tune_relax` would; returns how many candidates could not be measured."""
+    import tvm
+    from tvm.s_tir import meta_schedule as ms
+
+    target = tvm.target.Target(json.loads(prepared.target_json))
+    contexts = [
+        ms.TuneContext(
+            mod=tvm.ir.load_json(task.module_json),
+            target=target,
+            space_generator="post-order-apply",
+            search_strategy=ms.search_strategy.EvolutionarySearch(
+                population_size=options.population, genetic_num_iters=options.generations
+            ),
+            task_name=task.name,
+            rand_state=options.seed + 1 + index,
+            num_threads=cores,
+        ).clone()
+        for index, task in enumerate(prepared.selected)
+    ]
+    runner = ms.runner.LocalRunner(
+        evaluator_config=ms.runner.EvaluatorConfig(
+            number=1, repeat=options.repeats, min_repeat_ms=options.repeat_milliseconds
+        )
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        ms.tune_tasks(
+            tasks=contexts,
+            task_weights=[float(task.weight) for task in prepared.selected],
+            work_dir=folder,
+            max_trials_global=options.trials_per_task * len(contexts),
+            max_trials_per_task=options.trials_per_task,
+            num_trials_per_iter=options.batch,
+            builder=ms.builder.LocalBuilder(
+                max_workers=cores, timeout_sec=options.build_timeout_seconds
+            ),
+            runner=timed_runner(runner, log),
+            cost_model=ms.cost_model.XGBModel(num_tuning_cores=cores),
+        )
+    return options.trials_per_task * len(contexts) - len(log.times)
+
+
+def main() -> None:
+    """Tune; print when each candidate was measured."""
+    options = StockOptions(**json.loads(sys.argv[1]))
+    selection = select("cpu")
+    slots = plan_slots(selection.cores, options.share_percent, options.clients)
+    prepared = prepare(
+        ModelSpec(model=options.model),
+        device=selection.device,
+        share=slots[0].share,
+        target=None,
+        selection=tuple(options.tasks),
+        with_weights=False,
+    )
+    log = Log()
+    missing = tune(options, prepared, len(selection.cores), log)
+    print(json.dumps({**asdict(log), "missing": missing, "target": prepared.target_json}))
+
+
+if __name__ == "__main__":
+    main()

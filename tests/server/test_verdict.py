@@ -1,0 +1,125 @@
+"""The summary of a run: what it found, what it left out, and the exit code that follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.tuner.records_of import DEVICE, SHARE, candidate, plain_task, record_of
+from tune_farm.client.messages import Comparison
+from tune_farm.server.ledger import Ledger
+from tune_farm.server.preparation import Prepared
+from tune_farm.server.report.summary import Summary, TaskState
+from tune_farm.server.search import Search
+from tune_farm.server.state import FarmState, Limits
+from tune_farm.server.verdict import Verdict
+from tune_farm.sharding.extract import Extraction, Skipped, Untunable
+from tune_farm.tuner.loop import untuned
+from tune_farm.tuner.types import Fault, Purpose, Record
+
+TASK = plain_task("a", weight=2)
+OTHER = plain_task("b")
+BASELINE = record_of(untuned(TASK), 1.0, purpose=Purpose.BASELINE)
+FASTER = record_of(candidate(1, "a"), 0.5)
+FAILED = record_of(candidate(2, "a"), Fault.RUN_ERROR)
+EXTRACTION = Extraction(
+    tasks=(TASK, OTHER),
+    untunable=(Untunable(name="sort", kind="runtime", weight=1, reason="a library does it"),),
+    skipped=(Skipped(name="pad", weight=1, reason="its size depends on n", remedy="--shape n=…"),),
+)
+
+
+def comparison(baseline: float, tuned: float, wrong: str | None = None) -> Comparison:
+    return Comparison(
+        baseline_seconds=(baseline, baseline * 1.01, baseline),
+        tuned_seconds=(tuned, tuned * 1.01, tuned),
+        wrong=wrong,
+        max_relative_error=0.0,
+    )
+
+
+def summary_of(
+    *records: Record,
+    compared: Comparison | None = None,
+    comparison_failure: str | None = None,
+    interrupted_by: int | None = None,
+    budget_seconds: float | None = None,
+    allow_partial: bool = False,
+) -> Summary:
+    search = SimpleNamespace(
+        state=FarmState(Ledger([TASK], records), {"a": 1.0}, Limits()),
+        journal=SimpleNamespace(records=records, header=SimpleNamespace(run_id="run-1")),
+        failures=SimpleNamespace(first="run_error: the cause" if FAILED in records else None),
+        comparison=compared,
+        comparison_failure=comparison_failure,
+        budget_seconds=budget_seconds,
+        spent_seconds=10.0,
+        stage_seconds={"search": 9.0, "final": 1.0},
+    )
+    config = SimpleNamespace(spec=SimpleNamespace(model="tiny"), allow_partial=allow_partial)
+    return Verdict(
+        config=cast(Any, config),
+        device=DEVICE,
+        share=SHARE,
+        clients=2,
+        prepared=Prepared(
+            lowered=cast(Any, None), extraction=EXTRACTION, selected=(TASK,), target_json="{}"
+        ),
+        search=cast(Search, search),
+        interrupted_by=interrupted_by,
+        wall_seconds=20.0,
+        directory=Path("runs/run-1"),
+    ).summary()
+
+
+def test_a_tuned_model() -> None:
+    summary = summary_of(BASELINE, FASTER, compared=comparison(2.0, 1.0))
+
+    assert summary.exit_code == 0
+    assert (summary.run_id, summary.model, summary.device) == ("run-1", "tiny", "Test CPU")
+    assert (summary.share.percent, summary.share.granted, summary.share.total) == (50, 1, 2)
+    assert summary.clients == 2
+    assert [task.state for task in summary.tasks] == [TaskState.TUNED]
+    assert summary.end_to_end is not None
+    assert summary.end_to_end.shipped == "tuned"
+    assert summary.stage_seconds == (("search", 9.0), ("final", 1.0))
+    assert summary.predictor is None
+    assert summary.first_failure is None
+    assert not summary.simulated
+
+
+def test_what_was_left_out_says_why() -> None:
+    summary = summary_of(BASELINE, FASTER)
+
+    assert [(row.name, row.reason) for row in summary.untunable] == [("sort", "a library does it")]
+    assert [(row.name, row.reason) for row in summary.skipped] == [
+        ("pad", "its size depends on n; --shape n=…"),
+        ("name of b", "not selected by --tasks"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("records", "how", "exit_code"),
+    [
+        ([BASELINE, FASTER], {"compared": comparison(2.0, 1.0, wrong="differs")}, 7),
+        ([BASELINE, FASTER], {"compared": comparison(1.0, 2.0)}, 7),
+        ([BASELINE, FASTER], {"comparison_failure": "the tuned model does not build"}, 7),
+        ([BASELINE, FASTER], {"comparison_failure": "stopped", "interrupted_by": 2}, 130),
+        ([BASELINE, FASTER], {"interrupted_by": 15}, 143),
+        ([BASELINE, FAILED], {}, 3),
+        ([BASELINE, FAILED], {"budget_seconds": 5.0}, 3),
+        ([], {"budget_seconds": 5.0}, 124),
+        ([BASELINE], {"budget_seconds": 500.0}, 0),
+    ],
+)
+def test_the_exit_code(records: list[Record], how: dict[str, Any], exit_code: int) -> None:
+    assert summary_of(*records, **how).exit_code == exit_code
+
+
+def test_the_first_failure_is_the_one_that_matters_most() -> None:
+    failed = summary_of(BASELINE, FASTER, FAILED, comparison_failure="does not build")
+    assert failed.first_failure == "does not build"
+    assert summary_of(BASELINE, FAILED).first_failure == "run_error: the cause"
