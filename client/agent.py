@@ -231,7 +231,7 @@ def _baseline(known: tuple[Record, ...]) -> Record | None:
 
 
 def _next_attempt(known: tuple[Record, ...], purpose: Purpose) -> int:
-    """A number that no record of the purpose has: what failed in an earlier session keeps its own."""
+    """A number that no record of the purpose has: what an earlier session tried keeps its own."""
     return max((record.attempt + 1 for record in known if record.purpose is purpose), default=0)
 
 

@@ -136,6 +136,7 @@ class Ledger:
         """Note that a client was lost at work on the task."""
         entry = self.entries[task_id]
         entry.deaths += 1
+        entry.finals_tried = False
         if entry.deaths >= _DEADLY_AFTER:
             entry.failure = f"{entry.deaths} clients were lost while they tuned it"
 

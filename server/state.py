@@ -230,7 +230,7 @@ class FarmState:
     def _give_final(self, client: str) -> list[Command]:
         for task_id, entry in self.ledger.entries.items():
             candidates = entry.finalists()
-            if candidates and not entry.finals_tried:
+            if candidates and not entry.finals_tried and entry.failure is None:
                 entry.finals_tried = True
                 order = self._assign(client, task_id, 0)
                 return [

@@ -29,7 +29,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., subprocess.
     """Starts a marked process that would sleep for long, or for so many seconds."""
     monkeypatch.setenv(MARKER, "")
     mark(RUN_ID)
-    started = []
+    started: list[subprocess.Popen[bytes]] = []
 
     def make(seconds: float = 600, **options: bool) -> subprocess.Popen[bytes]:
         started.append(subprocess.Popen(["sleep", str(seconds)], **options))  # type: ignore[call-overload]

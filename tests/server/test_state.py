@@ -248,7 +248,7 @@ def test_the_model_is_compared_once_all_finals_are_in_and_then_it_is_done() -> N
 
     assert end(state, "one", 4) == [GiveComparison(client="one", order_id=5)]
     assert state.handle(ModelJudged(client="two", order_id=5)) == []
-    assert state.phase is Phase.COMPARE
+    assert state.idle == ["two"]
     assert state.handle(ModelJudged(client="one", order_id=5)) == []
     assert state.phase is Phase.DONE
     assert lose(state, "one") == []
@@ -257,13 +257,22 @@ def test_the_model_is_compared_once_all_finals_are_in_and_then_it_is_done() -> N
 def test_finals_and_comparison_of_a_lost_client_go_to_another() -> None:
     state, _ = finals_begin()
 
-    assert lose(state, "one") == [RestartClient(client="one"), final("two", 4, "b")]
-    assert end(state, "two", 4) == [GiveComparison(client="two", order_id=5)]
+    assert lose(state, "one") == [RestartClient(client="one"), final("two", 4, "a")]
+    assert end(state, "two", 4) == [final("two", 5, "b")]
+    assert end(state, "two", 5) == [GiveComparison(client="two", order_id=6)]
     assert lose(state, "two") == [RestartClient(client="two")]
-    assert join(state, "one") == [GiveComparison(client="one", order_id=6)]
+    assert join(state, "one") == [GiveComparison(client="one", order_id=7)]
     assert lose(state, "one") == [RestartClient(client="one")]
     assert join(state, "one") == []
     assert state.phase is Phase.DONE
+
+
+def test_finals_that_lose_two_clients_are_left_out() -> None:
+    state, _ = finals_begin()
+    lose(state, "one")
+
+    assert lose(state, "two") == [RestartClient(client="two")]
+    assert join(state, "one") == [final("one", 5, "b")]
 
 
 def test_where_nothing_was_gained_there_is_nothing_to_compare() -> None:
