@@ -29,7 +29,7 @@ from tune_farm.client.whole_model.compare import (
 from tune_farm.tuner.build.pool import BuildOptions, BuildPool
 from tune_farm.tuner.children.spawn import ChildDiedError, ChildSilentError
 from tune_farm.tuner.interfaces import BuildFailure
-from tune_farm.tuner.loop import Bench, Station, measure, tune, untuned
+from tune_farm.tuner.loop import RETRIED, Bench, Station, measure, tune, untuned
 from tune_farm.tuner.measure.messages import Timing
 from tune_farm.tuner.measure.runner import ChildRunner, RunOptions
 from tune_farm.tuner.strategy.metaschedule import (
@@ -186,15 +186,20 @@ class Agent:
         return failure
 
     def _make_reference(self, task: Task) -> str | None:
-        answers = list(self._builder.build([untuned(task)]))
-        if not answers:
-            return None  # told to stop
-        (built,) = answers
-        if isinstance(built, BuildFailure):
-            return f"untuned operator: {built.failure.detail}"
-        failed = self._runner.make_reference(built)
-        built.path.unlink(missing_ok=True)
+        failed = self._try_reference(task)
+        if failed is not None and failed.fault in RETRIED:
+            failed = self._try_reference(task)
         return None if failed is None else f"untuned operator: {failed.detail}"
+
+    def _try_reference(self, task: Task) -> Failed | None:
+        """Build the untuned operator and run it once; None, too, if told to stop meanwhile."""
+        for built in self._builder.build([untuned(task)]):
+            if isinstance(built, BuildFailure):
+                return built.failure
+            failed = self._runner.make_reference(built)
+            built.path.unlink(missing_ok=True)
+            return failed
+        return None
 
     def _strategy(self, task: Task, known: tuple[Record, ...]) -> MetaScheduleStrategy:
         if self._cost_model is None:

@@ -7,6 +7,7 @@ result of such a chain as a constant.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +97,7 @@ def _result(
     node: onnx.NodeProto,
     constants: dict[str, _Array],
     shapes: dict[str, tuple[int, ...]],
-    opsets: list[onnx.OperatorSetIdProto],
+    opsets: Sequence[onnx.OperatorSetIdProto],
 ) -> list[_Array] | None:
     """The outputs of a node that depends on constants and static shapes alone."""
     if node.op_type == "Shape" and node.domain in ("", "ai.onnx"):
