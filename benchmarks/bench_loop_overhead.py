@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
@@ -163,7 +164,10 @@ def main() -> None:
     arguments = parser.parse_args()
     options = options_of(arguments.quick, arguments.seed)
     environment = {"PYTHONPATH": str(ROOT)}
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # ends children
+    print("tune-farm …", file=sys.stderr, flush=True)
     ours = run_ours(options, environment)
+    print(f"{ours}\nTVM tune_tasks …", file=sys.stderr, flush=True)
     stock = run_stock(options, environment)
     report = report_of(ours, stock, options, arguments.quick)
     print_report(report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -86,6 +87,9 @@ class Farm:
         Must run in the main thread: Ray's daemons die with the thread that started them.
         """
         if self._address is None:
+            # Ray would run clients, and with them every timing, at niceness 15: behind anything
+            # else on the machine.
+            os.environ.setdefault("RAY_worker_niceness", "0")
             # Without an address Ray joins whatever cluster a file in the temp folder names.
             context = ray.init(
                 address="local",

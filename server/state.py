@@ -257,5 +257,7 @@ class FarmState:
 
 
 def _promises_more(other: TaskProgress, own: TaskProgress) -> bool:
-    """Whether a task is worth leaving the shard for; untried ones wait for their owner."""
-    return min(other.trials, own.trials) > 0 and gain(other) > _WORTH_MOVING * gain(own)
+    """Whether a task is worth leaving the shard for: an untried one, or one that gains far more."""
+    if min(other.trials, own.trials) == 0:
+        return own.trials > 0
+    return gain(other) > _WORTH_MOVING * gain(own)

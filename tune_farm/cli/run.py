@@ -74,7 +74,7 @@ _MODES = ("--resume", "--restart")
 @click.option(
     "--population",
     type=Count(),
-    default=128,
+    default=64,
     show_default=True,
     help="Schedules in a generation of the evolutionary search.",
 )

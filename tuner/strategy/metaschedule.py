@@ -22,7 +22,7 @@ class SearchOptions:
     """How the search samples."""
 
     sampler: Literal["evolutionary", "random"] = "evolutionary"
-    population: int = 128  # schedules an evolutionary generation keeps (TVM's default: 512)
+    population: int = 64  # schedules an evolutionary generation keeps (TVM's default: 512)
     generations: int = 4
     threads: int = 1
     #: Measured candidates before the cost model ranks; below it TVM evolves towards noise, so we
