@@ -41,7 +41,8 @@ class Report:
 
 def print_report(report: Report, console: Console | None = None) -> None:
     """Show the table, the results and the notes."""
-    console = console or Console()
+    # In a log file the table keeps its columns; a terminal has a width of its own.
+    console = console or Console(width=None if sys.stdout.isatty() else 160)
     title = report.claim + (" (quick)" if report.quick else "")
     table = Table(title=f"SIMULATED: {title}" if report.simulated else title)
     for column in report.rows[0] if report.rows else ():

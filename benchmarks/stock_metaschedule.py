@@ -1,6 +1,7 @@
 """The rival: TVM's own `tune_tasks` on the operators that tune-farm would tune, in one process.
 
-Run as `python -m benchmarks.stock_metaschedule '{…}'`; prints one JSON object.
+Run as `python -m benchmarks.stock_metaschedule '{…}'`; prints one JSON line for each candidate that
+was built and run, as it is known.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tune_farm.client.devices.inventory import select
@@ -37,16 +38,8 @@ class StockOptions:
     seed: int
 
 
-@dataclass(slots=True)
-class Log:
-    """When candidates were measured."""
-
-    times: list[float] = field(default_factory=list)  #: Unix time of each that succeeded
-    failures: list[str] = field(default_factory=list)  #: the last line of each that did not
-
-
-def timed_runner(inner: Any, log: Log) -> Any:
-    """TVM's runner, called with one candidate at a time, so that each end is seen."""
+def timed_runner(inner: Any) -> Any:
+    """TVM's runner, called with one candidate at a time, so that each end is seen and told."""
     from tvm.ir.utils import derived_object
     from tvm.s_tir.meta_schedule.runner import PyRunner
 
@@ -59,18 +52,18 @@ def timed_runner(inner: Any, log: Log) -> Any:
             for each in runner_inputs:
                 (future,) = inner.run([each])
                 result = future.result()
-                if result.run_secs is None:
-                    log.failures.append(str(result.error_msg).strip().splitlines()[-1])
-                else:
-                    log.times.append(time.time())
+                print(
+                    json.dumps({"time": time.time(), "measured": result.run_secs is not None}),
+                    flush=True,
+                )
                 futures.append(future)
             return futures
 
     return derived_object(TimedRunner)()
 
 
-def tune(options: StockOptions, prepared: Prepared, cores: int, log: Log) -> int:
-    """Tune as `tune_relax` would; returns how many candidates could not be measured."""
+def tune(options: StockOptions, prepared: Prepared, cores: int) -> None:
+    """Tune as `tune_relax` would."""
     import tvm
     from tvm.s_tir import meta_schedule as ms
 
@@ -105,14 +98,13 @@ def tune(options: StockOptions, prepared: Prepared, cores: int, log: Log) -> int
             builder=ms.builder.LocalBuilder(
                 max_workers=cores, timeout_sec=options.build_timeout_seconds
             ),
-            runner=timed_runner(runner, log),
+            runner=timed_runner(runner),
             cost_model=ms.cost_model.XGBModel(num_tuning_cores=cores),
         )
-    return options.trials_per_task * len(contexts) - len(log.times)
 
 
 def main() -> None:
-    """Tune; print when each candidate was measured."""
+    """Prepare and tune."""
     options = StockOptions(**json.loads(sys.argv[1]))
     selection = select("cpu")
     slots = plan_slots(selection.cores, options.share_percent, options.clients)
@@ -124,9 +116,7 @@ def main() -> None:
         selection=tuple(options.tasks),
         with_weights=False,
     )
-    log = Log()
-    missing = tune(options, prepared, len(selection.cores), log)
-    print(json.dumps({**asdict(log), "missing": missing, "target": prepared.target_json}))
+    tune(options, prepared, len(selection.cores))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ _SAMPLE_SECONDS = 1.0
 class Watched:
     """A program that has ended."""
 
-    code: int
+    timed_out: bool  # it was ended; what it wrote until then is there
     stdout: str
     stderr: str
     started: float  # Unix time
@@ -30,13 +30,13 @@ class Watched:
 
 
 class ProgramFailedError(Exception):
-    """The program ended with another code than 0, or took too long."""
+    """The program ended by itself with another code than 0."""
 
 
 def watch(
     command: Sequence[str], *, environment: Mapping[str, str], timeout_seconds: float
 ) -> Watched:
-    """Run a program in a scratch folder; ends its whole process group in any case.
+    """Run a program in a scratch folder, up to a limit; ends its whole process group in any case.
 
     Raises:
         ProgramFailedError: it failed; the message has the end of its stderr.
@@ -58,6 +58,7 @@ def watch(
         )
         try:
             peak = _peak_until_end(process, begun + timeout_seconds)
+            timed_out = process.poll() is None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -66,11 +67,11 @@ def watch(
         out.seek(0)
         err.seek(0)
         stderr = err.read()
-        if process.returncode != 0:
+        if process.returncode != 0 and not timed_out:
             tail = "\n".join(stderr.splitlines()[-15:])
             raise ProgramFailedError(f"{command[:4]} ended with {process.returncode}:\n{tail}")
         return Watched(
-            code=process.returncode,
+            timed_out=timed_out,
             stdout=out.read(),
             stderr=stderr,
             started=started,

@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import te, topi
 
@@ -164,3 +165,14 @@ def _scheduled(task: Task, change: Any, *, only_outermost: bool = False) -> Cand
     for each in loops[:1] if only_outermost else loops:
         change(schedule, each)
     return Candidate(task_id=task.id, trace_json=trace_to_json(schedule.trace))
+
+
+def convolved(data: Any, weight: Any) -> Any:
+    padded = np.pad(data, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    return np.einsum("nchwij,ocij->nohw", windows, weight)
+
+
+def softmaxed(data: Any) -> Any:
+    powers = np.exp(data - data.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)

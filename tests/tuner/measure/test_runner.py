@@ -13,7 +13,7 @@ import pytest
 
 from tests.tuner import operators
 from tests.tuner.measure import native
-from tests.tuner.operators import export, from_text, loop, task_of
+from tests.tuner.operators import convolved, export, from_text, loop, softmaxed, task_of
 from tests.tuner.waiting import is_gone
 from tune_farm.tuner.children.spawn import ChildDiedError
 from tune_farm.tuner.interfaces import Artifact, RunReport
@@ -80,17 +80,6 @@ def run(
 def outputs_of(task: Task, folder: Path) -> np.ndarray[Any, Any]:
     with np.load(folder / f"reference-{task.id}.npz") as stored:
         return np.asarray(stored["arr_0"])
-
-
-def convolved(data: Any, weight: Any) -> Any:
-    padded = np.pad(data, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
-    return np.einsum("nchwij,ocij->nohw", windows, weight)
-
-
-def softmaxed(data: Any) -> Any:
-    powers = np.exp(data - data.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
 
 
 @pytest.mark.parametrize(
