@@ -27,8 +27,7 @@ from tune_farm.tuner.strategy.metaschedule import SearchOptions  # noqa: E402
 CLAIM = "measured candidates a second, ours / TVM's tune_tasks, is at least 2"
 CLIENTS = 2
 TIMEOUT_SECONDS = 3600.0
-#: On a slow or busy machine TVM's builds time out one after the other: it is stopped then, and its
-#: rate is that of the time it had.
+#: On a slow or busy machine TVM's builds time out one after the other: it is stopped then.
 STOCK_LIMIT_SECONDS = {True: 150.0, False: 1800.0}  # by --quick
 
 
@@ -38,9 +37,9 @@ class Side:
 
     name: str
     measured: int
-    cut_short: bool  # stopped at the limit, which is then `last_seconds`
+    cut_short: bool  # stopped at the limit
     first_seconds: float  # until the first candidate was measured
-    last_seconds: float  # until the last one was
+    last_seconds: float  # until the last one was; both are the limit if there was none
     peak_memory_bytes: int
 
     @property
@@ -49,10 +48,10 @@ class Side:
         return max(1, self.measured) / self.last_seconds
 
     @property
-    def warm_throughput(self) -> float:
-        """Measured candidates a second between the first and the last."""
-        if self.measured < 2:
-            return self.throughput
+    def warm_throughput(self) -> float | None:
+        """Measured candidates a second between the first and the last; None if cut short."""
+        if self.cut_short or self.measured < 2:
+            return None  # its last batches are missing: what is left tells nothing
         return (self.measured - 1) / (self.last_seconds - self.first_seconds)
 
 
@@ -107,7 +106,7 @@ def run_ours(options: StockOptions, environment: dict[str, str]) -> Side:
 def _side(name: str, run: Watched, times: list[float]) -> Side:
     if not times and not run.timed_out:
         raise SystemExit(f"{name} measured nothing: {run.stderr[-2000:]}")
-    ends = [*(time - run.started for time in times), *([run.seconds] if run.timed_out else [])]
+    ends = [time - run.started for time in times] or [run.seconds]
     return Side(
         name=name,
         measured=len(times),
@@ -119,16 +118,18 @@ def _side(name: str, run: Watched, times: list[float]) -> Side:
 
 
 def report_of(ours: Side, stock: Side, options: StockOptions, quick: bool) -> Report:
+    results = {
+        "throughput_ratio": ours.throughput / stock.throughput,
+        "first_measurement_ratio": ours.first_seconds / stock.first_seconds,
+        "peak_memory_ratio": ours.peak_memory_bytes / stock.peak_memory_bytes,
+    }
+    if ours.warm_throughput and stock.warm_throughput:
+        results["warm_throughput_ratio"] = ours.warm_throughput / stock.warm_throughput
     return Report(
         claim=CLAIM,
         quick=quick,
         simulated=False,
-        results={
-            "throughput_ratio": ours.throughput / stock.throughput,
-            "warm_throughput_ratio": ours.warm_throughput / stock.warm_throughput,
-            "first_measurement_ratio": ours.first_seconds / stock.first_seconds,
-            "peak_memory_ratio": ours.peak_memory_bytes / stock.peak_memory_bytes,
-        },
+        results=results,
         rows=[_row(side) for side in (ours, stock)],
         notes=[
             f"{options.model}, tasks {', '.join(map(str, options.tasks))}, "
@@ -143,8 +144,8 @@ def report_of(ours: Side, stock: Side, options: StockOptions, quick: bool) -> Re
             "measures each untuned operator, checks every output, and stops losers after a repeat",
             f"TVM's build limit was raised from 30 s to {options.build_timeout_seconds:.0f} s: it "
             "includes the start of a worker, which on a slow machine takes longer than that",
-            f"TVM is stopped after {STOCK_LIMIT_SECONDS[quick]:.0f} s (column cut short); its rate "
-            "is then that of the time it had, with one candidate at least: an upper bound",
+            f"TVM is stopped after {STOCK_LIMIT_SECONDS[quick]:.0f} s (column cut short); it is "
+            "then judged by the time of its last candidate, as if the next had cost nothing",
             "memory is the peak of the proportional set size of the whole process tree",
         ],
     )
@@ -158,7 +159,7 @@ def _row(side: Side) -> dict[str, Any]:
         "first_after_seconds": round(side.first_seconds, 2),
         "last_after_seconds": round(side.last_seconds, 2),
         "candidates_per_second": round(side.throughput, 4),
-        "warm_candidates_per_second": round(side.warm_throughput, 4),
+        "warm_candidates_per_second": side.warm_throughput and round(side.warm_throughput, 4),
         "peak_memory_mib": round(side.peak_memory_bytes / 2**20),
     }
 

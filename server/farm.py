@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -91,7 +92,7 @@ class Farm:
             # else on the machine.
             os.environ.setdefault("RAY_worker_niceness", "0")
             # Without an address Ray joins whatever cluster a file in the temp folder names.
-            context = ray.init(
+            context = _init(
                 address="local",
                 _temp_dir=str(temp_dir),
                 num_cpus=len(self._options),
@@ -102,9 +103,7 @@ class Farm:
                 logging_level=logging.ERROR,
             )
         else:
-            context = ray.init(
-                address=self._address, log_to_driver=False, logging_level=logging.ERROR
-            )
+            context = _init(address=self._address, log_to_driver=False, logging_level=logging.ERROR)
         url = context.dashboard_url
         self.dashboard_url = f"http://{url}" if url else None
         for client in self._options:
@@ -188,3 +187,11 @@ class Farm:
         _LOG.warning("%s is gone: %s", client, reason)
         ray.kill(self._lines.pop(client).actor, no_restart=True)
         return Lost(client=client, reason=reason)
+
+
+def _init(**how: Any) -> Any:
+    try:
+        return ray.init(**how)
+    except SystemExit as end:
+        # Ray answers SIGTERM with the signal's bare number as the exit code.
+        raise SystemExit(128 + signal.SIGTERM if end.code == signal.SIGTERM else end.code) from None

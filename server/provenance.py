@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import sys
 import time
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import tune_farm
@@ -24,7 +26,7 @@ def header_of(
     """The header of a run's journal."""
     return Header(
         run_id=run_id,
-        model=config.spec.model,
+        model=model_identity(config.spec.model),
         batch=config.spec.batch,
         sequence=config.spec.sequence,
         shapes=config.spec.shapes,
@@ -40,6 +42,14 @@ def header_of(
         strategy=config.strategy,
         created=time.time(),
     )
+
+
+def model_identity(model: str) -> str:
+    """What makes two models the same for records: a built-in's name, or a file's content."""
+    path = Path(model)
+    if not path.is_file():
+        return model
+    return f"{path.name} (sha256 {hashlib.sha256(path.read_bytes()).hexdigest()[:16]})"
 
 
 def environment(device: Device) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from tune_farm.tuner.strategy.metaschedule import SearchOptions
 from tune_farm.tuner.types import Record, Task
 
 #: After the cluster was shut down, its processes get so long to end by themselves.
-_GRACE_SECONDS = 3.0
+_GRACE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,6 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
     """
     started = time.monotonic()
     place = find_place(config)
-    say(place.headline)
     with ExitStack() as stack:
         # First: a model that can't be used leaves no directory behind.
         prepared = prepare(
@@ -95,6 +94,7 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
             selection=config.tasks,
             with_weights=True,
         )
+        say(place.headline)
         directory = stack.enter_context(
             RunDirectory.create(config.out, model=config.spec.model, mode=config.mode)
         )

@@ -43,6 +43,8 @@ from tune_farm.tuner.records.journal import Journal
 from tune_farm.tuner.types import Failed, Record, Task
 
 _POLL_SECONDS = 0.25
+#: The budget's clock starts with the first candidate, and at last so long after the first order.
+_LONGEST_WARM_UP_SECONDS = 60.0
 #: How long a measurement in flight may still take after Ctrl-C.
 _LAST_WORDS_SECONDS = 2.0
 
@@ -65,7 +67,8 @@ class Search:
     broken: str | None = None  #: what the last broken client died of
     stage_seconds: dict[str, float] = field(default_factory=dict)  #: by phase
     _records: dict[str, list[Record]] = field(default_factory=dict)  #: by task
-    _started: float | None = None  #: monotonic time of the first order
+    _ordered: float | None = None  #: monotonic time of the first order
+    _started: float | None = None  #: monotonic time at which the first candidate was begun
     _ended: float | None = None  #: monotonic time at which the last candidate was known
     _spent_before: float = 0.0  #: budget seconds of earlier sessions
 
@@ -93,6 +96,7 @@ class Search:
             if interrupts.received is not None:
                 self._hear_last_words()
                 return
+            self._start_clock_anyway()
             if self.state.phase is Phase.SEARCH and self._budget_is_over:
                 self._decide(SearchOver())
             if not self.farm.clients:
@@ -103,6 +107,12 @@ class Search:
             spent = time.monotonic() - entered
             self.stage_seconds[phase.value] = self.stage_seconds.get(phase.value, 0.0) + spent
             self.show(self)
+
+    def _start_clock_anyway(self) -> None:
+        """Begin to count, however long workers take to warm up."""
+        waited = 0.0 if self._ordered is None else time.monotonic() - self._ordered
+        if self._started is None and waited > _LONGEST_WARM_UP_SECONDS:
+            self._started = time.monotonic()
 
     @property
     def _budget_is_over(self) -> bool:
@@ -171,6 +181,9 @@ class Search:
         if not self.journal.append(record, spent_seconds=self.spent_seconds):
             return  # said before, by this client or its predecessor
         self._records.setdefault(record.candidate.task_id, []).append(record)
+        if self._started is None and self._ended is None:
+            stages = record.stage_seconds
+            self._started = time.monotonic() - stages.build - stages.check - stages.measure
         if isinstance(record.outcome, Failed):
             self.failures.add(
                 record.outcome,
@@ -215,8 +228,8 @@ class Search:
                 ),
             )
             return
-        if self._started is None:
-            self._started = time.monotonic()
+        if self._ordered is None:
+            self._ordered = time.monotonic()
         self.events.append("order", client=command.client, task=task.name, trials=command.trials)
         self.farm.order(
             command.client,

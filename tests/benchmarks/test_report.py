@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,8 @@ def test_loop_overhead_compares_the_same_clock() -> None:
     assert results["warm_throughput_ratio"] == pytest.approx(1.0 / 0.2)
     assert results["first_measurement_ratio"] == pytest.approx(0.2)
     assert results["peak_memory_ratio"] == pytest.approx(1.5)
+    cut = replace(stock, cut_short=True)
+    assert "warm_throughput_ratio" not in report_of(ours, cut, options_of(True, 0), True).results
 
 
 def test_memory_of_children_is_seen() -> None:

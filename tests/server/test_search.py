@@ -257,7 +257,7 @@ def test_after_a_signal_the_measurement_in_flight_is_still_stored(
     assert len(farm.orders) == 1
 
 
-def test_the_clock_runs_from_the_first_order(open_search: Callable[..., Search]) -> None:
+def test_the_clock_stands_until_the_first_candidate(open_search: Callable[..., Search]) -> None:
     search = open_search()
     assert search.spent_seconds == 0.0
     waiting = SimpleNamespace(received=15)
