@@ -169,7 +169,7 @@ class Farm:
         try:
             messages = ray.get(line.pending)
         except ray.exceptions.RayError as error:
-            yield self.lose(client, " ".join(str(error).split())[:500])
+            yield self.lose(client, _cause(error))
             return
         line.pending = None
         if not line.joined:
@@ -187,6 +187,13 @@ class Farm:
         _LOG.warning("%s is gone: %s", client, reason)
         ray.kill(self._lines.pop(client).actor, no_restart=True)
         return Lost(client=client, reason=reason)
+
+
+def _cause(error: ray.exceptions.RayError) -> str:
+    """One line: what the client's own code raised, or else what Ray says of it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    raised = "creation task" in lines[0] or isinstance(error, ray.exceptions.RayTaskError)
+    return lines[-1 if raised else 0][:500]
 
 
 def _init(**how: Any) -> Any:

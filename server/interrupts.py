@@ -9,16 +9,21 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """While entered, the first signal is noted in `received`; a repeated one changes nothing."""
+    """From `hold` on, the first signal is noted in `received`; a repeated one changes nothing."""
 
     def __init__(self) -> None:
         self.received: int | None = None
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Interrupts:
-        for number in _SIGNALS:
-            self._before[number] = signal.signal(number, self._note)
+        """Remember the handlers that leaving sets again."""
+        self._before = {number: signal.getsignal(number) for number in _SIGNALS}
         return self
+
+    def hold(self) -> None:
+        """Note signals from now on. Call it after whatever sets handlers of its own (Ray does)."""
+        for number in _SIGNALS:
+            signal.signal(number, self._note)
 
     def __exit__(
         self,

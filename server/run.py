@@ -40,7 +40,7 @@ from tune_farm.tuner.strategy.metaschedule import SearchOptions
 from tune_farm.tuner.types import Record, Task
 
 #: After the cluster was shut down, its processes get so long to end by themselves.
-_GRACE_SECONDS = 1.0
+_GRACE_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +157,7 @@ def _tune(
     temp_dir = make_temp_dir()
     farm = Farm(_agents(config, place, temp_dir), address=config.address)
     with ExitStack() as stack:
+        interrupts = stack.enter_context(Interrupts())  # left last: nothing cuts the clean-up short
         stack.callback(shutil.rmtree, temp_dir, ignore_errors=True)
         stack.callback(end_leftovers, directory.run_id, _GRACE_SECONDS)
         stack.callback(farm.close)
@@ -164,6 +165,7 @@ def _tune(
         stack.callback(events.close)
         events.append(TASKS, tasks=[_named(task) for task in prepared.selected])
         farm.start(temp_dir)
+        interrupts.hold()
         if farm.dashboard_url:
             say(f"Ray dashboard: {farm.dashboard_url}")
         search = Search(
@@ -177,7 +179,6 @@ def _tune(
             make_job=lambda: _make_job(prepared, directory.path, temp_dir, search),
             show=lambda search: screen.update(picture_of(search)),
         )
-        interrupts = stack.enter_context(Interrupts())
         with screen:
             search.run(interrupts)
         return search, interrupts.received

@@ -140,6 +140,7 @@ class Search:
             self.events.append("client_joined", client=news.client)
             self._decide(ClientJoined(client=news.client))
         elif isinstance(news, Lost):
+            self.broken = news.reason
             self.events.append("client_lost", client=news.client, reason=news.reason)
             self._decide(ClientLost(client=news.client))
         else:

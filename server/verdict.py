@@ -91,11 +91,10 @@ class Verdict:
             LeftOut(name=row.name, reason=f"{row.reason}; {row.remedy}")
             for row in extraction.skipped
         ]
-        skipped += [
-            LeftOut(name=task.name, reason="not selected by --tasks")
-            for task in extraction.tasks
-            if task.id not in chosen
-        ]
+        others = sum(task.id not in chosen for task in extraction.tasks)
+        if others:
+            name = f"{others} of {len(extraction.tasks)} tasks"
+            skipped.append(LeftOut(name=name, reason="not selected by --tasks"))
         return tuple(skipped)
 
 

@@ -97,7 +97,7 @@ def test_what_was_left_out_says_why() -> None:
     assert [(row.name, row.reason) for row in summary.untunable] == [("sort", "a library does it")]
     assert [(row.name, row.reason) for row in summary.skipped] == [
         ("pad", "its size depends on n; --shape n=…"),
-        ("name of b", "not selected by --tasks"),
+        ("1 of 2 tasks", "not selected by --tasks"),
     ]
 
 
