@@ -27,7 +27,7 @@ def main(config_text: str) -> None:
     try:
         importlib.import_module(config["role"]).serve(Connection(config["channel"]))
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        os._exit(0)  # the parent closed the channel: a normal end
+        os.killpg(0, signal.SIGKILL)  # the parent is gone: whatever we started goes with us
     except BaseException:  # noqa: BLE001 - the top of the process: it reports and dies
         traceback.print_exc()
         sys.stderr.flush()
