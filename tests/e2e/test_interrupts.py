@@ -15,9 +15,6 @@ from tests.tuner.waiting import happens
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
-#: The contract says 5 s; a machine that is busy with something else gets twice that.
-LIMIT_SECONDS = 10.0
-
 
 def begin(model: Path, out: Path, *more: str) -> Command:
     limits = ("--sm-share", "50", "--budget", "10m")
@@ -43,7 +40,7 @@ def test_ctrl_c_and_sigterm_end_a_run_that_goes_on_later(tiny_model: Path, tmp_p
         os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to every process in its group
         sent = time.monotonic()
         assert run.wait(30) == 130, run.stderr
-        assert time.monotonic() - sent < LIMIT_SECONDS
+        assert time.monotonic() - sent < 5.0
         assert run.leftovers() == []
         command = shlex.split(run.stderr.splitlines()[-1].partition("to go on: ")[2])
     assert command[:2] == ["tune-farm", "run"]
@@ -57,7 +54,7 @@ def test_ctrl_c_and_sigterm_end_a_run_that_goes_on_later(tiny_model: Path, tmp_p
         os.kill(run.pid, signal.SIGTERM)
         sent = time.monotonic()
         assert run.wait(30) == 143, run.stderr
-        assert time.monotonic() - sent < LIMIT_SECONDS
+        assert time.monotonic() - sent < 5.0
         assert run.leftovers() == []
         again = run.stderr.splitlines()[-1]
     assert again.count("--resume") == 1
