@@ -32,11 +32,12 @@ class Prepared:
         """Whether the whole model can be built and timed."""
         return not self.lowered.has_symbolic_shapes
 
-    def write_module(self, path: Path) -> None:
-        """Write the module as tuned; weights are left out, they are its trailing parameters."""
+    @property
+    def module_json(self) -> str:
+        """The module as tuned, as TVM's JSON; the weights are its trailing parameters."""
         import tvm
 
-        path.write_text(str(tvm.ir.save_json(self.lowered.module)))
+        return str(tvm.ir.save_json(self.lowered.module))
 
     def write_weights(self, path: Path) -> None:
         """Write the weights as an .npz, in the order of the trailing parameters."""

@@ -110,7 +110,7 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
         stack.callback(journal.close)
         directory.write_environment(environment(place.selection.device))
         directory.write_config(config.to_toml())
-        prepared.write_module(directory.model_path)
+        directory.write_model(prepared.module_json)
         search, interrupted = _tune(config, place, prepared, directory, journal, say, screen)
         summary = Verdict(
             config=config,
@@ -123,10 +123,17 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
             wall_seconds=time.monotonic() - started,
             directory=directory.path,
         ).summary()
-        shipped = summary.end_to_end is None or summary.end_to_end.shipped == "tuned"
-        export_database(directory.path, prepared.selected, _gained(search) if shipped else ())
+        ships = _ships_tuned(summary, search)
+        export_database(directory.path, prepared.selected, _gained(search) if ships else ())
         directory.write_summary(summary_to_json(summary))
         return summary
+
+
+def _ships_tuned(summary: Summary, search: Search) -> bool:
+    """Whether the tuned schedules are exported; not if the model was compared and fell short."""
+    if search.comparison_failure is not None:
+        return False
+    return summary.end_to_end is None or summary.end_to_end.shipped == "tuned"
 
 
 def _open_journal(directory: RunDirectory, config: RunConfig, wanted: Header) -> Journal:
