@@ -32,12 +32,6 @@ class UsageError(TuneFarmError):
     exit_code = 2
 
 
-class NothingMeasuredError(TuneFarmError):
-    """No candidate could be measured."""
-
-    exit_code = 3
-
-
 class EnvironmentUnusableError(TuneFarmError):
     """No device, no compiler, a share that is not in force, a full disk."""
 
@@ -48,9 +42,3 @@ class RunDirectoryError(TuneFarmError):
     """The run directory is locked, or its records are not compatible."""
 
     exit_code = 6
-
-
-class BudgetOverError(TuneFarmError):
-    """The budget was over before any usable result."""
-
-    exit_code = 124

@@ -17,9 +17,7 @@ from tune_farm.cli import main
 from tune_farm.cli.app import COMMANDS, LazyGroup
 from tune_farm.cli.errors import verbosity
 from tune_farm.tuner.errors import (
-    BudgetOverError,
     EnvironmentUnusableError,
-    NothingMeasuredError,
     RunDirectoryError,
     TuneFarmError,
     UsageError,
@@ -60,10 +58,8 @@ def raising(error: BaseException) -> Callable[[], object]:
     [
         (TuneFarmError, 1),
         (UsageError, 2),
-        (NothingMeasuredError, 3),
         (EnvironmentUnusableError, 5),
         (RunDirectoryError, 6),
-        (BudgetOverError, 124),
     ],
 )
 def test_each_error_has_its_code_and_one_line(error: type[TuneFarmError], code: int) -> None:

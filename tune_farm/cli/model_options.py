@@ -13,7 +13,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def model_options(command: _Command) -> _Command:
-    """Add MODEL, `--batch`, `--sequence` and `--shape`."""
+    """Add MODEL, `--batch`, `--seq` and `--shape`."""
     command = click.option(
         "--shape",
         type=ShapeBinding(),
@@ -22,7 +22,7 @@ def model_options(command: _Command) -> _Command:
         help="Size of a named dimension of an ONNX file's inputs; may be repeated.",
     )(command)
     command = click.option(
-        "--sequence",
+        "--seq",
         type=Count(),
         default=128,
         show_default=True,

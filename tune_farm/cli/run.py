@@ -130,7 +130,7 @@ def make_config(options: Mapping[str, Any]) -> RunConfig:
     spec = ModelSpec(
         model=values.pop("model"),
         batch=values.pop("batch"),
-        sequence=values.pop("sequence"),
+        sequence=values.pop("seq"),
         shapes=tuple(values.pop("shape")),
     )
     return RunConfig(

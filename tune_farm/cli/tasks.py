@@ -28,7 +28,7 @@ def tasks(
     format: str,  # noqa: A002 - named by its option
     model: str,
     batch: int,
-    sequence: int,
+    seq: int,
     shape: tuple[tuple[str, int], ...],
     device: str,
     target: str | None,
@@ -42,7 +42,7 @@ def tasks(
 
     selection = select(device)
     prepared = prepare(
-        ModelSpec(model=model, batch=batch, sequence=sequence, shapes=shape),
+        ModelSpec(model=model, batch=batch, sequence=seq, shapes=shape),
         device=selection.device,
         share=plan_slots(selection.cores, sm_share, None)[0].share,
         target=target,

@@ -94,18 +94,6 @@ def count_outcomes(
     return OutcomeCounts(measured=measured, failed=tuple(ordered))
 
 
-def attempts_of(
-    records: Iterable[Record], candidate_id: str, purpose: Purpose | None = None
-) -> tuple[Record, ...]:
-    """Return what is known of one candidate, in the order of attempts."""
-    found = [
-        record
-        for record in records
-        if record.candidate.id == candidate_id and purpose in (None, record.purpose)
-    ]
-    return tuple(sorted(found, key=lambda record: record.attempt))
-
-
 def trials_by_task(records: Iterable[Record]) -> dict[str, int]:
     """Count each task's distinct candidates that were tried; a repeated attempt is no new trial."""
     tried: dict[str, set[str]] = {}
@@ -113,19 +101,3 @@ def trials_by_task(records: Iterable[Record]) -> dict[str, int]:
         if record.purpose in TRIAL_PURPOSES:
             tried.setdefault(record.candidate.task_id, set()).add(record.candidate.id)
     return {task_id: len(candidates) for task_id, candidates in tried.items()}
-
-
-def history_by_task(records: Iterable[Record]) -> dict[str, tuple[float, ...]]:
-    """Return each task's best seconds after each record, from the first that was measured.
-
-    The baseline, if it comes first, is the first entry; a failure repeats the entry before it.
-    """
-    history: dict[str, list[float]] = {}
-    for record in records:
-        if record.purpose is Purpose.FINAL:
-            continue
-        seen = history.setdefault(record.candidate.task_id, [])
-        known = [seconds for seconds in (*seen[-1:], record.seconds) if seconds is not None]
-        if known:
-            seen.append(min(known))
-    return {task_id: tuple(seen) for task_id, seen in history.items() if seen}

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tune_farm.tuner.records.query import (
-    attempts_of,
     baseline_by_task,
     best_by_task,
     count_outcomes,
-    history_by_task,
     trials_by_task,
 )
 from tune_farm.tuner.types import UNTUNED_TRACE, Fault, Purpose, Record
@@ -79,20 +77,7 @@ def test_counts_by_fault(record: MakeRecord) -> None:
     assert counts.failed_total == 3
 
 
-def test_attempts_of_a_candidate(record: MakeRecord) -> None:
-    records = [
-        record("[1]", attempt=1),
-        record("[1]", Fault.LOST),
-        record("[2]"),
-        record("[1]", purpose=Purpose.FINAL),
-    ]
-    candidate_id = records[0].candidate.id
-    found = attempts_of(records, candidate_id, Purpose.SEARCH)
-    assert [item.attempt for item in found] == [0, 1]
-    assert len(attempts_of(records, candidate_id)) == 3
-
-
-def test_trials_and_history(record: MakeRecord) -> None:
+def test_trials_count_candidates_not_attempts(record: MakeRecord) -> None:
     records = [
         record("[0]", Fault.LOST),
         record(UNTUNED_TRACE, 4.0, purpose=Purpose.BASELINE),
@@ -103,4 +88,3 @@ def test_trials_and_history(record: MakeRecord) -> None:
         record("[1]", Fault.LOST, task="dense"),
     ]
     assert trials_by_task(records) == {"conv": 3, "dense": 1}
-    assert history_by_task(records) == {"conv": (4.0, 4.0, 4.0, 3.0)}
