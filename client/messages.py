@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tune_farm.client.whole_model.agreement import Agreement
 from tune_farm.tuner.types import Candidate, Record, Task
 
 # Server → client -------------------------------------------------------------------------------
@@ -78,8 +79,7 @@ class Comparison:
 
     baseline_seconds: tuple[float, ...]  # paired with `tuned_seconds` in time
     tuned_seconds: tuple[float, ...]
-    wrong: str | None  # how the outputs differ, or None if they agree
-    max_relative_error: float  # largest |tuned - untuned| over the output's largest magnitude
+    agreement: Agreement  # of the outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

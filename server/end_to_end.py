@@ -16,12 +16,15 @@ def judge(comparison: Comparison) -> EndToEnd:
     baseline, tuned = comparison.baseline_seconds, comparison.tuned_seconds
     interval = saved_interval(baseline, tuned)
     is_slower = interval is not None and interval[1] < 0
-    right = comparison.wrong is None
+    agreement = comparison.agreement
+    right = agreement.wrong is None
     return EndToEnd(
         baseline_seconds=statistics.median(baseline),
         tuned_seconds=statistics.median(tuned),
         checked=right,
-        wrong=comparison.wrong or "",
+        wrong=agreement.wrong or "",
+        max_relative_error=agreement.max_relative_error,
+        rounding_error=agreement.rounding_error,
         repeats=len(tuned),
         saved_interval_seconds=interval,
         shipped="tuned" if right and not is_slower else "untuned",

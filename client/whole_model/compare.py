@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tune_farm.client.messages import Comparison, ModelJob
 from tune_farm.client.share.cores import Slot
+from tune_farm.client.whole_model.agreement import Agreement
 from tune_farm.client.whole_model.messages import (
     CompareOutputs,
     CompileModel,
@@ -18,6 +19,7 @@ from tune_farm.tuner.children.spawn import Birth, Child
 
 _COMPILE_TIMEOUT_SECONDS = 600.0
 _RUN_TIMEOUT_SECONDS = 600.0
+_COMPARE_TIMEOUT_SECONDS = 1800.0  # it may run the untuned build a few times more
 _LONG_SECONDS = 5.0
 _INTEGER_INPUT_BOUND = 2  # ids, masks and indices are legal at 0 and 1
 _INPUT_SEED = 2026
@@ -84,7 +86,7 @@ def _run_pairs(child: Child, repeats: PairedRepeats) -> Comparison:
     # within itself: it is the first pair.
     first = run(tuned=False), run(tuned=True)
     child.send(CompareOutputs())
-    compared = child.receive(_RUN_TIMEOUT_SECONDS)
+    agreement: Agreement = child.receive(_COMPARE_TIMEOUT_SECONDS).agreement
     is_long = first[0] > _LONG_SECONDS
     baseline, tuned = ([first[0]], [first[1]]) if is_long else ([], [])
     started = time.monotonic()
@@ -98,8 +100,7 @@ def _run_pairs(child: Child, repeats: PairedRepeats) -> Comparison:
     return Comparison(
         baseline_seconds=tuple(baseline),
         tuned_seconds=tuple(tuned),
-        wrong=compared.wrong,
-        max_relative_error=compared.max_relative_error,
+        agreement=agreement,
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tune_farm.client.whole_model.agreement import Agreement
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileModel:
@@ -58,5 +60,4 @@ class CompareOutputs:
 class OutputsCompared:
     """Running child → owner."""
 
-    wrong: str | None
-    max_relative_error: float
+    agreement: Agreement

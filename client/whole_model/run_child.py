@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tune_farm.client.whole_model.agreement import Arrays, compare
 from tune_farm.client.whole_model.messages import (
     CompareOutputs,
     LoadModels,
@@ -16,10 +17,6 @@ from tune_farm.client.whole_model.messages import (
     RanOnce,
     RunOnce,
 )
-
-#: Whole-model outputs go through tens of layers that each round: this part of the output's largest
-#: magnitude is allowed between two float32 builds that differ in summation order only.
-_ALLOWED_ERROR = 1e-3
 
 
 def serve(connection: Connection[Any, Any]) -> None:
@@ -48,10 +45,10 @@ class Models:
             True: VirtualMachine(tvm.runtime.load_module(request.tuned_library), tvm.cpu()),
         }
         rng = np.random.default_rng(request.seed)
-        arrays = [_draw(rng, *spec) for spec in request.inputs]
+        self._arrays = [_draw(rng, *spec) for spec in request.inputs]
         with np.load(request.weights) as stored:
-            arrays += [stored[f"arr_{i}"] for i in range(len(stored.files))]
-        self._arguments = [tvm.runtime.tensor(array, tvm.cpu()) for array in arrays]
+            self._arrays += [stored[f"arr_{i}"] for i in range(len(stored.files))]
+        self._arguments = _tensors(self._arrays)
         self._outputs: dict[bool, list[NDArray[np.generic]]] = {}
 
     def run(self, *, tuned: bool) -> float:
@@ -65,26 +62,19 @@ class Models:
 
     def compare(self) -> OutputsCompared:
         """Compare the last outputs of both builds."""
-        worst = 0.0
-        pairs = zip(self._outputs[False], self._outputs[True], strict=True)
-        for index, (right, actual) in enumerate(pairs):
-            error = _relative_error(actual, right)
-            worst = max(worst, error)
-            if not error <= _ALLOWED_ERROR:
-                wrong = f"output {index} differs by {error:.2%} of its largest value"
-                return OutputsCompared(wrong=wrong, max_relative_error=worst)
-        return OutputsCompared(wrong=None, max_relative_error=worst)
+        found = compare(
+            self._outputs[False],
+            self._outputs[True],
+            arguments=self._arrays,
+            run_untuned=lambda arrays: _arrays(self._machines[False]["main"](*_tensors(arrays))),
+        )
+        return OutputsCompared(agreement=found)
 
 
-def _relative_error(actual: NDArray[np.generic], right: NDArray[np.generic]) -> float:
-    got, want = np.asarray(actual, dtype=np.float64), np.asarray(right, dtype=np.float64)
-    same = (got == want) | (np.isnan(got) & np.isnan(want))
-    if same.all():
-        return 0.0
-    finite = np.abs(want[np.isfinite(want)])
-    scale = float(finite.max()) if finite.size else 0.0
-    worst = float(np.abs(got - want)[~same].max())  # NaN if one side alone is: never accepted
-    return worst / scale if scale > 0 else float("inf")
+def _tensors(arrays: Arrays) -> list[Any]:
+    import tvm
+
+    return [tvm.runtime.tensor(array, tvm.cpu()) for array in arrays]
 
 
 def _arrays(result: Any) -> list[NDArray[np.generic]]:

@@ -82,6 +82,8 @@ class EndToEnd:
     tuned_seconds: float
     checked: bool  # the output was compared and is right
     wrong: str = ""  # how the output differs, if it was compared and is not right
+    max_relative_error: float = 0.0  # largest difference over the output's largest magnitude
+    rounding_error: float | None = None  # what rounding alone does to it, where that was asked
     repeats: int = 0  # pairs of runs
     saved_interval_seconds: tuple[float, float] | None = None  # of the paired differences
     shipped: Literal["tuned", "untuned"] = "tuned"

@@ -111,8 +111,15 @@ def end_to_end_text(end_to_end: EndToEnd | None) -> str:
     text += f" ({format_gain(baseline, tuned)})"
     if end_to_end.wrong:
         text += f"; the output is WRONG: {end_to_end.wrong}"
+    elif not end_to_end.checked:
+        text += "; output not checked"
     else:
-        text += "; output checked" if end_to_end.checked else "; output not checked"
+        text += "; output checked"
+        if end_to_end.rounding_error is not None:
+            text += (
+                f": it differs by {end_to_end.max_relative_error:.2%}, rounding alone moves it by "
+                f"{end_to_end.rounding_error:.2%}"
+            )
     if end_to_end.shipped == "untuned":
         text += "; the untuned build is kept"
     return text

@@ -18,6 +18,7 @@ from tune_farm.client.messages import (
     Payload,
     RecordKnown,
 )
+from tune_farm.client.whole_model.agreement import Agreement
 from tune_farm.server.farm import Joined, Lost, News, Said
 from tune_farm.tuner.loop import untuned
 from tune_farm.tuner.records.journal import Journal
@@ -33,7 +34,9 @@ JOB = ModelJob(
     target_json="{}",
 )
 COMPARISON = Comparison(
-    baseline_seconds=(2.0, 2.0), tuned_seconds=(1.0, 1.0), wrong=None, max_relative_error=0.0
+    baseline_seconds=(2.0, 2.0),
+    tuned_seconds=(1.0, 1.0),
+    agreement=Agreement(wrong=None, max_relative_error=0.0, rounding_error=None),
 )
 
 

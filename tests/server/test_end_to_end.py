@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tune_farm.client.messages import Comparison
+from tune_farm.client.whole_model.agreement import Agreement
 from tune_farm.server.end_to_end import judge, saved_interval
 
 
@@ -14,7 +15,9 @@ def comparison(
     baseline: tuple[float, ...], tuned: tuple[float, ...], wrong: str | None = None
 ) -> Comparison:
     return Comparison(
-        baseline_seconds=baseline, tuned_seconds=tuned, wrong=wrong, max_relative_error=0.0
+        baseline_seconds=baseline,
+        tuned_seconds=tuned,
+        agreement=Agreement(wrong=wrong, max_relative_error=0.002, rounding_error=0.004),
     )
 
 
@@ -28,6 +31,7 @@ def test_faster_and_right_ships() -> None:
     assert verdict.checked
     assert (verdict.baseline_seconds, verdict.tuned_seconds) == (2.01, 1.0)
     assert verdict.repeats == 3
+    assert (verdict.max_relative_error, verdict.rounding_error) == (0.002, 0.004)
     assert verdict.saved_interval_seconds is not None
     low, high = verdict.saved_interval_seconds
     assert 0.9 < low < 1.01 < high < 1.1

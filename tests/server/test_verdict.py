@@ -10,6 +10,7 @@ import pytest
 
 from tests.tuner.records_of import DEVICE, SHARE, candidate, plain_task, record_of
 from tune_farm.client.messages import Comparison
+from tune_farm.client.whole_model.agreement import Agreement
 from tune_farm.server.ledger import Ledger
 from tune_farm.server.preparation import Prepared
 from tune_farm.server.report.summary import Summary, TaskState
@@ -36,8 +37,7 @@ def comparison(baseline: float, tuned: float, wrong: str | None = None) -> Compa
     return Comparison(
         baseline_seconds=(baseline, baseline * 1.01, baseline),
         tuned_seconds=(tuned, tuned * 1.01, tuned),
-        wrong=wrong,
-        max_relative_error=0.0,
+        agreement=Agreement(wrong=wrong, max_relative_error=0.0, rounding_error=None),
     )
 
 

@@ -14,6 +14,7 @@ from tvm import relax
 from tests.tuner.operators import TARGET_JSON
 from tune_farm.client.messages import ModelJob
 from tune_farm.client.share.cores import Slot
+from tune_farm.client.whole_model.agreement import Agreement
 from tune_farm.client.whole_model.compare import (
     ModelDoesNotBuildError,
     PairedRepeats,
@@ -61,8 +62,9 @@ def test_both_builds_are_run_in_pairs_and_agree(job: ModelJob, tmp_path: Path) -
         job, slot=SLOT, scratch=tmp_path, repeats=PairedRepeats(least=2, most=4, seconds=60.0)
     )
 
-    assert comparison.wrong is None
-    assert comparison.max_relative_error == 0.0
+    assert comparison.agreement == Agreement(
+        wrong=None, max_relative_error=0.0, rounding_error=None
+    )
     assert len(comparison.baseline_seconds) == len(comparison.tuned_seconds) == 4
     assert all(0 < each < 1 for each in comparison.baseline_seconds + comparison.tuned_seconds)
     assert not list(tmp_path.glob("*.so"))

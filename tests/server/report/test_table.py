@@ -50,6 +50,13 @@ def test_wrong_output_is_loud(summary: Summary) -> None:
     assert "the output is WRONG: off by 3; the untuned build is kept" in text
 
 
+def test_a_looser_check_says_so(summary: Summary) -> None:
+    assert summary.end_to_end is not None
+    shaky = replace(summary.end_to_end, max_relative_error=0.0022, rounding_error=0.009)
+    text = " ".join(show(replace(summary, end_to_end=shaky)).split())
+    assert "output checked: it differs by 0.22%, rounding alone moves it by 0.90%" in text
+
+
 def test_predictor(summary: Summary) -> None:
     predictor = PredictorSummary(spearman=0.8, recall_at_keep=None, audited=9)
     assert "rank correlation 0.80, recall -, 9 audited" in show(
