@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,9 +82,10 @@ def nudged(array: NDArray[np.generic], rng: np.random.Generator) -> NDArray[np.g
     """A copy, each element off by some units in the last place; integers are left alone."""
     if array.dtype.kind != "f":
         return array
-    step = _NUDGE_ULPS * float(np.finfo(array.dtype).eps)
+    values: NDArray[np.floating[Any]] = array.astype(array.dtype)
+    step = _NUDGE_ULPS * float(np.finfo(values.dtype).eps)
     signs = rng.choice(np.array([-1.0, 1.0]), size=array.shape)
-    return np.asarray(array * (1.0 + step * signs)).astype(array.dtype)
+    return np.asarray(values * (1.0 + step * signs)).astype(array.dtype)
 
 
 def _rounding_error(

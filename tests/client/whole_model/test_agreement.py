@@ -82,7 +82,7 @@ VALUES = (1.0 + 1e-2 * np.random.default_rng(0).standard_normal(4096)).astype("f
 def deviation(values: NDArray[Any], *, in_order: bool) -> Arrays:
     """A standard deviation that amplifies rounding; two ways to add, both right."""
 
-    def mean(terms: NDArray[Any]) -> NDArray[Any]:
+    def mean(terms: NDArray[Any]) -> Any:
         if in_order:
             return np.add.accumulate(terms, dtype="float32")[-1] / np.float32(len(terms))
         return np.mean(terms, dtype="float32")
@@ -108,7 +108,12 @@ def test_a_model_that_amplifies_rounding_is_not_called_wrong() -> None:
 def test_a_wrong_result_of_such_a_model_is_still_wrong() -> None:
     right = ill_conditioned([VALUES])
 
-    agreement = compare(right, [right[0] * 1.04], arguments=[VALUES], run_untuned=ill_conditioned)
+    agreement = compare(
+        right,
+        [np.float32(1.04) * np.asarray(right[0], "float32")],
+        arguments=[VALUES],
+        run_untuned=ill_conditioned,
+    )
 
     assert str(agreement.wrong).startswith("output 0 differs by 4.00% of its largest value; ")
 
