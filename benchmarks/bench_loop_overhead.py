@@ -22,7 +22,7 @@ from benchmarks.report import Report, print_report, write_report  # noqa: E402
 from benchmarks.stock_metaschedule import StockOptions  # noqa: E402
 from benchmarks.watch import Watched, watch  # noqa: E402
 from tune_farm.tuner.measure.messages import Timing  # noqa: E402
-from tune_farm.tuner.strategy.metaschedule import SearchOptions  # noqa: E402
+from tune_farm.tuner.strategy.metaschedule import MetaScheduleOptions  # noqa: E402
 
 CLAIM = "measured candidates a second, ours / TVM's tune_tasks, is at least 2"
 CLIENTS = 2
@@ -56,7 +56,7 @@ class Side:
 
 
 def options_of(quick: bool, seed: int) -> StockOptions:
-    search, timing = SearchOptions(), Timing()
+    search, timing = MetaScheduleOptions(), Timing()
     return StockOptions(
         model="resnet18",
         tasks=(2, 4) if quick else (2, 4, 6, 12),
@@ -93,6 +93,7 @@ def run_ours(options: StockOptions, environment: dict[str, str]) -> Side:
         farm = f"--device cpu --sm-share {options.share_percent} --clients {options.clients}"
         search = f"--population {options.population} --seed {options.seed} --format json"
         words = f"run {options.model} {limits} {farm} {search} --allow-partial".split()
+        words += ["--strategy", "metaschedule"]  # as the other side
         run = watch(
             [sys.executable, "-m", "tune_farm", *words, "--out", str(out)],
             environment=environment,

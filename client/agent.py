@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tune_farm.client.messages import (
     ClientBroken,
@@ -28,15 +26,12 @@ from tune_farm.client.whole_model.compare import (
 )
 from tune_farm.tuner.build.pool import BuildOptions, BuildPool
 from tune_farm.tuner.children.spawn import ChildDiedError, ChildSilentError
-from tune_farm.tuner.interfaces import BuildFailure
+from tune_farm.tuner.interfaces import BuildFailure, Proposal, Pruned
 from tune_farm.tuner.loop import RETRIED, Bench, Station, measure, tune, untuned
 from tune_farm.tuner.measure.messages import Timing
 from tune_farm.tuner.measure.runner import ChildRunner, RunOptions
-from tune_farm.tuner.strategy.metaschedule import (
-    MetaScheduleStrategy,
-    SearchOptions,
-    new_cost_model,
-)
+from tune_farm.tuner.strategy.choice import SearchOptions, Strategies
+from tune_farm.tuner.strategy.metaschedule import MetaScheduleOptions
 from tune_farm.tuner.types import Device, Failed, Measured, Purpose, Record, Task
 
 
@@ -49,7 +44,7 @@ class AgentOptions:
     scratch: Path  # its own, node-local; a successor in the same slot finds the references there
     corunners: int
     seed: int
-    search: SearchOptions = SearchOptions()
+    search: SearchOptions = MetaScheduleOptions()
     build: BuildOptions = BuildOptions()
     run: RunOptions = RunOptions()
     final_timing: Timing = Timing(repeats=5, repeat_seconds=0.05, stop_ratio=2.0)
@@ -91,8 +86,7 @@ class Agent:
             turn=_turn(slot),
             should_stop=should_stop,
         )
-        self._cost_model: Any = None
-        self._strategies: dict[str, MetaScheduleStrategy] = {}  #: by task id
+        self._strategies = Strategies(options.search, seed=options.seed)
 
     def perform(self, order: Order) -> Iterator[Payload]:
         """Do one order; yields every record as it is known, and last that the order is done."""
@@ -113,9 +107,10 @@ class Agent:
 
     def _tune(self, order: TuneOrder) -> Iterator[Payload]:
         failure = yield from self._prepare(order)
-        proposed = 0
+        proposed, pruned = 0, Pruned()
         if failure is None and order.trials and not self._bench.should_stop():
-            strategy = self._strategy(order.task, order.known)
+            strategy = self._strategies.of(order.task, order.known)
+            before = strategy.pruned
             for record in tune(
                 order.task,
                 trials=order.trials,
@@ -125,7 +120,8 @@ class Agent:
             ):
                 proposed += record.attempt == 0
                 yield RecordKnown(order_id=order.order_id, record=record)
-        yield OrderDone(order_id=order.order_id, proposed=proposed, failure=failure)
+            pruned = strategy.pruned - before
+        yield OrderDone(order_id=order.order_id, proposed=proposed, failure=failure, pruned=pruned)
 
     def _measure_finalists(self, order: FinalOrder) -> Iterator[Payload]:
         failure = yield from self._prepare(order)
@@ -133,8 +129,7 @@ class Agent:
             self._runner.timing = self._options.final_timing
             try:
                 for record in measure(
-                    order.candidates,
-                    purpose=Purpose.FINAL,
+                    [Proposal(candidate=c, purpose=Purpose.FINAL) for c in order.candidates],
                     bench=replace(self._bench, station=replace(self._bench.station, corunners=0)),
                     incumbent_seconds=None,
                     first_attempt=_next_attempt(order.known, Purpose.FINAL),
@@ -172,8 +167,7 @@ class Agent:
             return None if self._runner.has_reference else self._make_reference(task)
         failure = None
         for record in measure(
-            [untuned(task)],
-            purpose=Purpose.BASELINE,
+            [Proposal(candidate=untuned(task), purpose=Purpose.BASELINE)],
             bench=self._bench,
             incumbent_seconds=None,
             first_attempt=_next_attempt(order.known, Purpose.BASELINE),
@@ -200,21 +194,6 @@ class Agent:
             built.path.unlink(missing_ok=True)
             return failed
         return None
-
-    def _strategy(self, task: Task, known: tuple[Record, ...]) -> MetaScheduleStrategy:
-        if self._cost_model is None:
-            self._cost_model = new_cost_model(self._options.search)
-        if task.id not in self._strategies:
-            self._strategies[task.id] = MetaScheduleStrategy(
-                task,
-                cost_model=self._cost_model,
-                options=self._options.search,
-                # Another seed at each resume: known candidates are not drawn again.
-                seed=zlib.crc32(f"{self._options.seed} {task.id} {len(known)}".encode()),
-            )
-        strategy = self._strategies[task.id]
-        strategy.tell(known)
-        return strategy
 
 
 def _turn(slot: Slot) -> int | None:

@@ -29,7 +29,10 @@ class RunConfig:
     trials: int | None
     trials_per_task: int | None
     tasks: tuple[int, ...] | None  # indices as `tune-farm tasks` lists them; None: all
-    strategy: Literal["metaschedule", "random"]
+    strategy: Literal["draft", "metaschedule", "random"]
+    predictor: Literal["tile", "none"]  # of drafts
+    keep: float  # part of the drafts that may be measured
+    explore: float  # part of what is measured that is taken from the rest
     seed: int
     population: int  # of the evolutionary search
     build_timeout_seconds: float

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tune_farm.tuner.interfaces import Pruned
 from tune_farm.tuner.records.durable import write_error
+from tune_farm.tuner.types import Fault
 
 #: The tasks of the run: field `tasks`, a list of objects with id, name and weight.
 TASKS = "tasks"
-#: Drafts that were dropped unbuilt: fields `task`, `fault` and `count`.
+#: Drafts that were dropped unbuilt: fields `fault` and `count`.
 PRUNED = "pruned"
 
 
@@ -84,6 +87,18 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
                 continue
             if isinstance(item, dict):
                 yield item
+
+
+def pruned_of(path: Path) -> Pruned:
+    """Drafts that were dropped so far, by a file's events."""
+    counts: Counter[str] = Counter()
+    for event in read_events(path):
+        if event.get("kind") == PRUNED:
+            counts[event["fault"]] += event["count"]
+    return Pruned(
+        over_limit=counts[Fault.PRUNED_STATIC.value],
+        predicted_slow=counts[Fault.PRUNED_PREDICTED.value],
+    )
 
 
 def _is_torn(path: Path) -> bool:

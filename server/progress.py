@@ -58,6 +58,8 @@ def trial_counts(search: Search) -> TrialCounts:
     counts = count_outcomes(search.journal.records)
     return TrialCounts(
         measured=counts.measured,
+        pruned_static=search.pruned.over_limit,
+        pruned_predicted=search.pruned.predicted_slow,
         failed=tuple((fault.value, count) for fault, count in counts.failed),
     )
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from tune_farm.client.agent import AgentOptions
 from tune_farm.client.devices.compiler import require_compiler
+from tune_farm.client.devices.cpu_core import cpu_core
 from tune_farm.client.devices.inventory import Selection, select
 from tune_farm.client.messages import ModelJob
 from tune_farm.client.share.cores import Slot, describe, plan_slots
 from tune_farm.server.config import RunConfig
-from tune_farm.server.events import TASKS, EventLog
+from tune_farm.server.events import TASKS, EventLog, pruned_of
 from tune_farm.server.failures import FailureLog
 from tune_farm.server.farm import Farm
 from tune_farm.server.interrupts import Interrupts
@@ -36,7 +37,9 @@ from tune_farm.tuner.errors import RunDirectoryError
 from tune_farm.tuner.measure.runner import RunOptions
 from tune_farm.tuner.records.journal import Journal
 from tune_farm.tuner.records.schema import Header, difference
-from tune_farm.tuner.strategy.metaschedule import SearchOptions
+from tune_farm.tuner.strategy.choice import SearchOptions
+from tune_farm.tuner.strategy.draft import DraftOptions
+from tune_farm.tuner.strategy.metaschedule import MetaScheduleOptions
 from tune_farm.tuner.types import Record, Task
 
 #: After the cluster was shut down, its processes get so long to end by themselves.
@@ -168,6 +171,7 @@ def _tune(
         stack.callback(shutil.rmtree, temp_dir, ignore_errors=True)
         stack.callback(end_leftovers, directory.run_id, _GRACE_SECONDS)
         stack.callback(farm.close)
+        pruned = pruned_of(directory.events_path)
         events = EventLog(directory.events_path)
         stack.callback(events.close)
         events.append(TASKS, tasks=[_named(task) for task in prepared.selected])
@@ -183,6 +187,7 @@ def _tune(
             failures=FailureLog(directory.failures_path),
             tasks={task.id: task for task in prepared.selected},
             budget_seconds=config.budget_seconds,
+            pruned=pruned,
             make_job=lambda: _make_job(prepared, directory.path, temp_dir, search),
             show=lambda search: screen.update(picture_of(search)),
         )
@@ -203,16 +208,29 @@ def _agents(config: RunConfig, place: Place, temp_dir: Path) -> dict[str, AgentO
             scratch=temp_dir / "scratch" / slot.name,
             corunners=len(place.slots) - 1,
             seed=config.seed,
-            search=SearchOptions(
-                sampler="random" if config.strategy == "random" else "evolutionary",
-                population=config.population,
-                threads=len(slot.build_cores),
-            ),
+            search=_search_options(config, slot),
             build=BuildOptions(timeout_seconds=config.build_timeout_seconds),
             run=RunOptions(timeout_seconds=config.run_timeout_seconds),
         )
         for slot in place.slots
     }
+
+
+def _search_options(config: RunConfig, slot: Slot) -> SearchOptions:
+    threads = len(slot.build_cores)
+    if config.strategy == "draft":
+        return DraftOptions(
+            cpu=cpu_core(slot.share.granted),
+            threads=threads,
+            keep=config.keep,
+            explore=config.explore,
+            uses_law=config.predictor == "tile",
+        )
+    return MetaScheduleOptions(
+        sampler="random" if config.strategy == "random" else "evolutionary",
+        population=config.population,
+        threads=threads,
+    )
 
 
 def _state(config: RunConfig, prepared: Prepared, journal: Journal) -> FarmState:

@@ -33,14 +33,15 @@ from tune_farm.server.decisions import (
     SearchOver,
     StopOrders,
 )
-from tune_farm.server.events import EventLog
+from tune_farm.server.events import PRUNED, EventLog
 from tune_farm.server.failures import FailureLog
 from tune_farm.server.farm import Farm, Joined, Lost, News, Said
 from tune_farm.server.interrupts import Interrupts
 from tune_farm.server.state import FarmState, Phase
 from tune_farm.tuner.errors import EnvironmentUnusableError
+from tune_farm.tuner.interfaces import Pruned
 from tune_farm.tuner.records.journal import Journal
-from tune_farm.tuner.types import Failed, Record, Task
+from tune_farm.tuner.types import Failed, Fault, Record, Task
 
 _POLL_SECONDS = 0.25
 #: The budget's clock starts with the first candidate, and at last so long after the first order.
@@ -64,6 +65,7 @@ class Search:
     show: Callable[[Search], None]  # draws the screen
     comparison: Comparison | None = None
     comparison_failure: str | None = None
+    pruned: Pruned = field(default_factory=Pruned)  #: drafts, all sessions of the run together
     broken: str | None = None  #: what the last broken client died of
     stage_seconds: dict[str, float] = field(default_factory=dict)  #: by phase
     _records: dict[str, list[Record]] = field(default_factory=dict)  #: by task
@@ -162,6 +164,7 @@ class Search:
                     failure=payload.failure,
                 )
             )
+            self._count_pruned(payload)
         elif isinstance(payload, ClientBroken):
             self.broken = payload.detail.strip().splitlines()[0]
             lost = self.farm.lose(client, payload.detail)
@@ -169,6 +172,16 @@ class Search:
             self._decide(ClientLost(client=client, broken=True))
         else:
             self._judge(client, payload)
+
+    def _count_pruned(self, done: OrderDone) -> None:
+        self.pruned += done.pruned
+        counts = {
+            Fault.PRUNED_STATIC: done.pruned.over_limit,
+            Fault.PRUNED_PREDICTED: done.pruned.predicted_slow,
+        }
+        for fault, count in counts.items():
+            if count:
+                self.events.append(PRUNED, fault=fault.value, count=count)
 
     def _judge(self, client: str, payload: ModelCompared | ModelFailed) -> None:
         if isinstance(payload, ModelCompared):

@@ -12,12 +12,14 @@ from tune_farm.server.progress import task_summaries, trial_counts
 from tune_farm.server.report.summary import (
     EndToEnd,
     LeftOut,
+    PredictorSummary,
     ShareSummary,
     Summary,
     TaskSummary,
     exit_code_of,
 )
 from tune_farm.server.search import Search
+from tune_farm.tuner.predictor.quality import quality_of
 from tune_farm.tuner.types import Device, Share
 
 
@@ -60,7 +62,7 @@ class Verdict:
             end_to_end=end_to_end,
             wall_seconds=self.wall_seconds,
             stage_seconds=tuple(search.stage_seconds.items()),
-            predictor=None,
+            predictor=self._predictor(),
             first_failure=search.comparison_failure or search.failures.first or _reason(tasks),
             exit_code=self._exit_code(tasks, end_to_end),
             simulated=False,
@@ -78,6 +80,16 @@ class Verdict:
             budget_over=budget is not None and search.spent_seconds >= budget,
             interrupted_by=self.interrupted_by,
             allow_partial=self.config.allow_partial,
+        )
+
+    def _predictor(self) -> PredictorSummary | None:
+        if self.config.strategy != "draft" or self.config.predictor == "none":
+            return None
+        quality = quality_of(self.search.journal.records)
+        return PredictorSummary(
+            spearman=quality.spearman,
+            recall_at_keep=quality.recall_at_keep,
+            audited=quality.audited,
         )
 
     def _untunable(self) -> tuple[LeftOut, ...]:

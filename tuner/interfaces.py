@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tune_farm.tuner.types import Candidate, Failed, Outcome, Record, StageSeconds
+from tune_farm.tuner.types import Candidate, Failed, Outcome, Purpose, Record, StageSeconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +37,44 @@ class RunReport:
     stage_seconds: StageSeconds  # only `check` and `measure` are set
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A candidate to measure, and why."""
+
+    candidate: Candidate
+    purpose: Purpose
+    predicted_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """Drafts that were dropped before they became candidates; the journal never sees them."""
+
+    over_limit: int = 0  # of the hardware, or refused by the compiler's own checks
+    predicted_slow: int = 0
+
+    def __add__(self, other: Pruned) -> Pruned:
+        return Pruned(
+            over_limit=self.over_limit + other.over_limit,
+            predicted_slow=self.predicted_slow + other.predicted_slow,
+        )
+
+    def __sub__(self, other: Pruned) -> Pruned:
+        return Pruned(
+            over_limit=self.over_limit - other.over_limit,
+            predicted_slow=self.predicted_slow - other.predicted_slow,
+        )
+
+
 class Strategy(Protocol):
     """Proposes candidates of one task and learns from records (ask/tell); never sees the farm."""
 
-    def propose(self, limit: int) -> Sequence[Candidate]:
+    @property
+    def pruned(self) -> Pruned:
+        """What was dropped so far."""
+        ...
+
+    def propose(self, limit: int) -> Sequence[Proposal]:
         """Return at most `limit` candidates never proposed before; none ends the task."""
         ...
 

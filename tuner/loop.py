@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tune_farm.tuner.interfaces import Artifact, Builder, BuildFailure, Runner, RunReport, Strategy
+from tune_farm.tuner.interfaces import (
+    Artifact,
+    Builder,
+    BuildFailure,
+    Proposal,
+    Runner,
+    RunReport,
+    Strategy,
+)
 from tune_farm.tuner.types import (
     UNTUNED_TRACE,
     Candidate,
     Device,
     Failed,
     Fault,
-    Purpose,
     Record,
     Share,
     StageSeconds,
@@ -66,9 +73,7 @@ def tune(
     search_seconds = (time.monotonic() - started) / max(1, len(proposed))
     learned: list[Record] = []
     try:
-        for record in measure(
-            proposed, purpose=Purpose.SEARCH, bench=bench, incumbent_seconds=incumbent_seconds
-        ):
+        for record in measure(proposed, bench=bench, incumbent_seconds=incumbent_seconds):
             stages = replace(record.stage_seconds, search=search_seconds)
             learned.append(replace(record, stage_seconds=stages))
             yield learned[-1]
@@ -82,32 +87,30 @@ def untuned(task: Task) -> Candidate:
 
 
 def measure(
-    candidates: Sequence[Candidate],
+    proposals: Sequence[Proposal],
     *,
-    purpose: Purpose,
     bench: Bench,
     incumbent_seconds: float | None,
     first_attempt: int = 0,
 ) -> Iterator[Record]:
     """Build and measure candidates of one task; those that a fault of ours hit are tried again."""
-    again: Sequence[Candidate] = candidates
+    again = {proposal.candidate: proposal for proposal in proposals}
     for attempt in (first_attempt, first_attempt + 1):
-        retried = []
-        for record in _attempt(again, purpose, attempt, bench, incumbent_seconds):
+        retried = {}
+        for record in _attempt(again, attempt, bench, incumbent_seconds):
             if isinstance(record.outcome, Failed) and record.outcome.fault in RETRIED:
-                retried.append(record.candidate)
+                retried[record.candidate] = again[record.candidate]
             yield record
         again = retried
 
 
 def _attempt(
-    candidates: Sequence[Candidate],
-    purpose: Purpose,
+    proposals: Mapping[Candidate, Proposal],
     attempt: int,
     bench: Bench,
     incumbent_seconds: float | None,
 ) -> Iterator[Record]:
-    for item in _built(candidates, bench):
+    for item in _built(tuple(proposals), bench):
         if bench.should_stop():
             return
         if isinstance(item, BuildFailure):
@@ -115,7 +118,7 @@ def _attempt(
         else:
             report = bench.runner.run(item, incumbent_seconds=incumbent_seconds)
             item.path.unlink(missing_ok=True)
-        record = _record(item, purpose, attempt, bench.station, report)
+        record = _record(item, proposals[item.candidate], attempt, bench.station, report)
         if record.seconds is not None:
             incumbent_seconds = min(record.seconds, incumbent_seconds or record.seconds)
         yield record
@@ -131,14 +134,14 @@ def _built(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Artifact |
 
 def _record(
     item: Artifact | BuildFailure,
-    purpose: Purpose,
+    proposal: Proposal,
     attempt: int,
     station: Station,
     report: RunReport,
 ) -> Record:
     return Record(
         candidate=item.candidate,
-        purpose=purpose,
+        purpose=proposal.purpose,
         attempt=attempt,
         outcome=report.outcome,
         device=station.device,
@@ -147,6 +150,6 @@ def _record(
         corunners=station.corunners,
         cores_used=report.cores_used,
         stage_seconds=replace(report.stage_seconds, build=item.build_seconds),
-        predicted_seconds=None,
+        predicted_seconds=proposal.predicted_seconds,
         time=time.time(),
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tune_farm.client.whole_model.messages import CompileModel, ModelCompiled
-from tune_farm.tuner.strategy.intrinsics import load_intrinsics
+from tune_farm.tuner.space.intrinsics import load_intrinsics
 
 
 def serve(connection: Connection[Any, Any]) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from tune_farm.server.events import PRUNED, TASKS, read_events
+from tune_farm.server.events import TASKS, pruned_of, read_events
 from tune_farm.server.failures import first_line
 from tune_farm.server.report.summary import (
     ShareSummary,
@@ -62,7 +61,7 @@ def summary_of_journal(directory: Path, contents: JournalContents) -> Summary:
     """Derive a summary from records, and from events for what records do not hold."""
     header = contents.header
     records = [item.record for item in contents.stored]
-    named, pruned = _from_events(directory / EVENTS)
+    pruned = pruned_of(directory / EVENTS)
     outcomes = count_outcomes(records)
     begun = header.created
     return Summary(
@@ -72,13 +71,13 @@ def summary_of_journal(directory: Path, contents: JournalContents) -> Summary:
         device=header.device_class.name,
         share=_share(header),
         clients=len({record.client for record in records}),
-        tasks=_tasks(records, named),
+        tasks=_tasks(records, _named(directory / EVENTS)),
         untunable=(),
         skipped=(),
         trials=TrialCounts(
             measured=outcomes.measured,
-            pruned_static=pruned["pruned_static"],
-            pruned_predicted=pruned["pruned_predicted"],
+            pruned_static=pruned.over_limit,
+            pruned_predicted=pruned.predicted_slow,
             failed=tuple((fault.value, count) for fault, count in outcomes.failed),
         ),
         end_to_end=None,
@@ -164,12 +163,10 @@ def _stages(records: Iterable[Record]) -> tuple[tuple[str, float], ...]:
     return tuple(total.items())
 
 
-def _from_events(path: Path) -> tuple[dict[str, tuple[str, int | None]], Counter[str]]:
+def _named(path: Path) -> dict[str, tuple[str, int | None]]:
+    """Name and weight of each task, by id."""
     named: dict[str, tuple[str, int | None]] = {}
-    pruned: Counter[str] = Counter()
     for event in read_events(path):
         if event.get("kind") == TASKS:
             named |= {row["id"]: (row["name"], row["weight"]) for row in event["tasks"]}
-        elif event.get("kind") == PRUNED:
-            pruned[event["fault"]] += event["count"]
-    return named, pruned
+    return named

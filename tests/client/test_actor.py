@@ -22,7 +22,7 @@ from tune_farm.server.farm import Farm, Joined, Lost, News, Said
 from tune_farm.server.processes import MARKER, make_temp_dir, mark, processes_of
 from tune_farm.tuner.measure.messages import Timing
 from tune_farm.tuner.measure.runner import RunOptions
-from tune_farm.tuner.strategy.metaschedule import SearchOptions
+from tune_farm.tuner.strategy.metaschedule import MetaScheduleOptions
 from tune_farm.tuner.types import Measured, Share, Task
 
 CORE = min(os.sched_getaffinity(0))
@@ -40,7 +40,7 @@ def options_of(
         scratch=folder / "scratch" / client,
         corunners=0,
         seed=1,
-        search=SearchOptions(sampler="random"),
+        search=MetaScheduleOptions(sampler="random"),
         run=RunOptions(timing=Timing(repeats=1, repeat_seconds=0.001)),
     )
 

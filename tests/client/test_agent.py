@@ -29,7 +29,7 @@ from tune_farm.tuner.children.spawn import ChildDiedError
 from tune_farm.tuner.loop import untuned
 from tune_farm.tuner.measure.messages import Timing
 from tune_farm.tuner.measure.runner import RunOptions
-from tune_farm.tuner.strategy.metaschedule import SearchOptions
+from tune_farm.tuner.strategy.metaschedule import MetaScheduleOptions
 from tune_farm.tuner.types import Fault, Measured, Purpose, Record, Share, Task
 
 CORE = min(os.sched_getaffinity(0))
@@ -67,7 +67,7 @@ def open_agent(tmp_path: Path, stop: Stop) -> Iterator[Callable[..., Agent]]:
             scratch=tmp_path / folder,
             corunners=1,
             seed=1,
-            search=SearchOptions(sampler="random"),
+            search=MetaScheduleOptions(sampler="random"),
             run=RunOptions(timing=QUICK),
             final_timing=Timing(repeats=4, repeat_seconds=0.001, stop_ratio=1e9),
         )

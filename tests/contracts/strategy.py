@@ -30,6 +30,11 @@ def told(candidates: Iterable[Candidate]) -> list[Record]:
     ]
 
 
+def proposed_by(strategy: Strategy, limit: int) -> list[Candidate]:
+    """The candidates of one ask."""
+    return [proposal.candidate for proposal in strategy.propose(limit)]
+
+
 class StrategyContract:
     """Tests of `interfaces.Strategy`.
 
@@ -39,9 +44,12 @@ class StrategyContract:
     """
 
     def test_proposals_are_schedules_of_the_task(self, subject: Subject) -> None:
-        proposed = subject.make().propose(4)
+        proposals = subject.make().propose(4)
 
-        assert proposed
+        assert proposals
+        assert all(p.purpose in (Purpose.SEARCH, Purpose.AUDIT) for p in proposals)
+        assert all(p.predicted_seconds is None or p.predicted_seconds > 0 for p in proposals)
+        proposed = [proposal.candidate for proposal in proposals]
         assert all(candidate.task_id == subject.task.id for candidate in proposed)
         assert not any(candidate.is_untuned for candidate in proposed)
 
@@ -49,7 +57,7 @@ class StrategyContract:
         strategy = subject.make()
 
         for limit in (1, 5, 2):
-            proposed = strategy.propose(limit)
+            proposed = proposed_by(strategy, limit)
             assert 1 <= len(proposed) <= limit
             strategy.tell(told(proposed))
 
@@ -63,14 +71,14 @@ class StrategyContract:
     def test_what_is_not_answered_yet_is_not_proposed_again(self, subject: Subject) -> None:
         strategy = subject.make()
 
-        first, second = strategy.propose(4), strategy.propose(4)
+        first, second = proposed_by(strategy, 4), proposed_by(strategy, 4)
 
         assert not {c.id for c in first} & {c.id for c in second}
 
     def test_telling_twice_is_safe(self, subject: Subject) -> None:
         once, twice = subject.make(), subject.make()
-        records = told(once.propose(6))
-        assert told(twice.propose(6)) == records
+        records = told(proposed_by(once, 6))
+        assert told(proposed_by(twice, 6)) == records
 
         once.tell(records)
         twice.tell(records)
@@ -94,13 +102,13 @@ class StrategyContract:
     def test_failures_alone_do_not_stop_it(self, subject: Subject) -> None:
         strategy = subject.make()
         for _ in range(3):
-            proposed = strategy.propose(4)
+            proposed = proposed_by(strategy, 4)
             assert proposed
             strategy.tell([record_of(each, Fault.RUN_ERROR) for each in proposed])
 
     def test_baselines_finals_and_repeated_attempts_are_no_surprise(self, subject: Subject) -> None:
         strategy = subject.make()
-        (candidate,) = strategy.propose(1)
+        (candidate,) = proposed_by(strategy, 1)
 
         strategy.tell([record_of(untuned(subject.task), 1.0, purpose=Purpose.BASELINE)])
         strategy.tell([record_of(candidate, Fault.HOST_OVERLOAD)])
@@ -108,13 +116,22 @@ class StrategyContract:
         strategy.tell([record_of(candidate, 1e-3, purpose=Purpose.FINAL)])
         strategy.tell([])
 
-        assert candidate not in strategy.propose(4)
+        assert candidate not in proposed_by(strategy, 4)
+
+    def test_what_was_pruned_is_counted_and_never_less(self, subject: Subject) -> None:
+        strategy = subject.make()
+        before = strategy.pruned
+        strategy.propose(4)
+        after = strategy.pruned
+
+        assert 0 == before.over_limit <= after.over_limit
+        assert 0 == before.predicted_slow <= after.predicted_slow
 
     def test_a_space_that_is_searched_out_ends(self, empty: Subject) -> None:
         strategy = empty.make()
 
         for _ in range(PATIENCE):
-            proposed = strategy.propose(8)
+            proposed = proposed_by(strategy, 8)
             if not proposed:
                 return
             strategy.tell(told(proposed))
@@ -125,7 +142,7 @@ class StrategyContract:
         """All that so many asks, each answered, bring up."""
         found: list[Candidate] = []
         for _ in range(asks):
-            proposed = strategy.propose(4)
+            proposed = proposed_by(strategy, 4)
             strategy.tell(told(proposed))
             found += proposed
         return found

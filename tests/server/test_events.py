@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tune_farm.server.events import EventLog, read_events
+from tune_farm.server.events import EventLog, pruned_of, read_events
 from tune_farm.tuner.errors import EnvironmentUnusableError
+from tune_farm.tuner.interfaces import Pruned
 
 
 def test_events_come_back(tmp_path: Path) -> None:
@@ -32,6 +33,18 @@ def test_torn_line_costs_only_itself(tmp_path: Path) -> None:
 
 def test_no_file_no_events(tmp_path: Path) -> None:
     assert list(read_events(tmp_path / "events.jsonl")) == []
+    assert pruned_of(tmp_path / "events.jsonl") == Pruned()
+
+
+def test_pruned_drafts_add_up_over_sessions(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    for _ in range(2):
+        with EventLog(path) as log:
+            log.append("pruned", fault="pruned_static", count=3)
+            log.append("pruned", fault="pruned_predicted", count=10)
+            log.append("phase", phase="search")
+
+    assert pruned_of(path) == Pruned(over_limit=6, predicted_slow=20)
 
 
 def test_full_disk_is_named() -> None:

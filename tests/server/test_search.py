@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -23,7 +24,7 @@ from tune_farm.client.messages import (
     RecordKnown,
     TuneOrder,
 )
-from tune_farm.server.events import EventLog
+from tune_farm.server.events import EventLog, pruned_of
 from tune_farm.server.failures import FailureLog
 from tune_farm.server.farm import Farm
 from tune_farm.server.interrupts import Interrupts
@@ -31,6 +32,7 @@ from tune_farm.server.ledger import Ledger
 from tune_farm.server.search import Search
 from tune_farm.server.state import FarmState, Limits, Phase
 from tune_farm.tuner.errors import EnvironmentUnusableError
+from tune_farm.tuner.interfaces import Pruned
 from tune_farm.tuner.records.journal import Journal
 from tune_farm.tuner.records.schema import Header
 from tune_farm.tuner.types import Record
@@ -130,6 +132,25 @@ def test_a_run_from_the_first_order_to_the_comparison(
     phases = [event["phase"] for event in events_of(tmp_path) if event["kind"] == "phase"]
     assert phases[-1] == "done"
     assert [cause.count for cause in search.failures.causes] == [2]
+
+
+def test_what_was_pruned_is_counted_and_noted(
+    open_search: Callable[..., Search], tmp_path: Path
+) -> None:
+    search = open_search()
+
+    def script(order: Order) -> list[Payload]:
+        *records, done = obey(order)
+        if isinstance(order, TuneOrder):
+            assert isinstance(done, OrderDone)
+            done = replace(done, pruned=Pruned(over_limit=1, predicted_slow=40))
+        return [*records, done]
+
+    farm_of(search).script = script
+    run(search, "one")
+
+    assert search.pruned == pruned_of(tmp_path / "events.jsonl")
+    assert search.pruned == Pruned(over_limit=2, predicted_slow=80)
 
 
 def test_orders_carry_all_that_is_known_of_their_task(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,11 +14,12 @@ from tune_farm.client.messages import Comparison
 from tune_farm.client.whole_model.agreement import Agreement
 from tune_farm.server.ledger import Ledger
 from tune_farm.server.preparation import Prepared
-from tune_farm.server.report.summary import Summary, TaskState
+from tune_farm.server.report.summary import PredictorSummary, Summary, TaskState
 from tune_farm.server.search import Search
 from tune_farm.server.state import FarmState, Limits
 from tune_farm.server.verdict import Verdict
 from tune_farm.sharding.extract import Extraction, Skipped, Untunable
+from tune_farm.tuner.interfaces import Pruned
 from tune_farm.tuner.loop import untuned
 from tune_farm.tuner.types import Fault, Purpose, Record
 
@@ -25,6 +27,7 @@ TASK = plain_task("a", weight=2)
 OTHER = plain_task("b")
 BASELINE = record_of(untuned(TASK), 1.0, purpose=Purpose.BASELINE)
 FASTER = record_of(candidate(1, "a"), 0.5)
+NONE_PRUNED = Pruned()
 FAILED = record_of(candidate(2, "a"), Fault.RUN_ERROR)
 EXTRACTION = Extraction(
     tasks=(TASK, OTHER),
@@ -48,6 +51,8 @@ def summary_of(
     interrupted_by: int | None = None,
     budget_seconds: float | None = None,
     allow_partial: bool = False,
+    strategy: str = "metaschedule",
+    pruned: Pruned = NONE_PRUNED,
 ) -> Summary:
     search = SimpleNamespace(
         state=FarmState(Ledger([TASK], records), {"a": 1.0}, Limits()),
@@ -58,8 +63,14 @@ def summary_of(
         budget_seconds=budget_seconds,
         spent_seconds=10.0,
         stage_seconds={"search": 9.0, "final": 1.0},
+        pruned=pruned,
     )
-    config = SimpleNamespace(spec=SimpleNamespace(model="tiny"), allow_partial=allow_partial)
+    config = SimpleNamespace(
+        spec=SimpleNamespace(model="tiny"),
+        allow_partial=allow_partial,
+        strategy=strategy,
+        predictor="tile",
+    )
     return Verdict(
         config=cast(Any, config),
         device=DEVICE,
@@ -117,6 +128,21 @@ def test_what_was_left_out_says_why() -> None:
 )
 def test_the_exit_code(records: list[Record], how: dict[str, Any], exit_code: int) -> None:
     assert summary_of(*records, **how).exit_code == exit_code
+
+
+def test_the_predictor_is_judged_where_there_is_one() -> None:
+    predicted = replace(FASTER, predicted_seconds=0.4)
+
+    assert summary_of(BASELINE, predicted).predictor is None
+    assert summary_of(BASELINE, predicted, strategy="draft").predictor == PredictorSummary(
+        spearman=None, recall_at_keep=None, audited=0
+    )
+
+
+def test_pruned_drafts_are_counted() -> None:
+    trials = summary_of(BASELINE, FASTER, pruned=Pruned(over_limit=2, predicted_slow=90)).trials
+
+    assert (trials.pruned_static, trials.pruned_predicted) == (2, 90)
 
 
 def test_the_first_failure_is_the_one_that_matters_most() -> None:

@@ -15,7 +15,7 @@ from tvm import te, topi
 from tune_farm.sharding.arguments import argument_specs
 from tune_farm.sharding.cost import measure_cost
 from tune_farm.sharding.extract import normalize, workload_id
-from tune_farm.tuner.strategy.traces import trace_to_json
+from tune_farm.tuner.space.traces import trace_to_json
 from tune_farm.tuner.types import Candidate, Task
 
 TARGET_JSON = json.dumps({"kind": "llvm", "num-cores": 1})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.records_of import DEVICE, SHARE, candidate, plain_task
-from tune_farm.tuner.interfaces import Artifact, BuildFailure, RunReport
+from tune_farm.tuner.interfaces import Artifact, BuildFailure, Proposal, Pruned, RunReport
 from tune_farm.tuner.loop import RETRIED, Bench, Station, measure, tune
 from tune_farm.tuner.types import (
     Candidate,
@@ -23,6 +23,10 @@ from tune_farm.tuner.types import (
 
 TASK = plain_task()
 FOUR = [candidate(number) for number in range(4)]
+
+
+def proposals(candidates: Sequence[Candidate], purpose: Purpose = Purpose.SEARCH) -> list[Proposal]:
+    return [Proposal(candidate=each, purpose=purpose, predicted_seconds=0.5) for each in candidates]
 
 
 class Workshop:
@@ -59,12 +63,14 @@ class Workshop:
 class Told:
     """A strategy with a fixed list, that notes what it is told."""
 
+    pruned = Pruned()
+
     def __init__(self, candidates: Sequence[Candidate]) -> None:
-        self._candidates = list(candidates)
+        self._proposals = proposals(candidates)
         self.records: list[Record] = []
 
-    def propose(self, limit: int) -> Sequence[Candidate]:
-        given, self._candidates = self._candidates[:limit], self._candidates[limit:]
+    def propose(self, limit: int) -> Sequence[Proposal]:
+        given, self._proposals = self._proposals[:limit], self._proposals[limit:]
         return given
 
     def tell(self, records: Iterable[Record]) -> None:
@@ -90,8 +96,7 @@ def measured(
 ) -> list[Record]:
     return list(
         measure(
-            FOUR,
-            purpose=Purpose.SEARCH,
+            proposals(FOUR),
             bench=bench_of(workshop, turn),
             incumbent_seconds=incumbent_seconds,
         )
@@ -185,7 +190,7 @@ def test_a_stop_ends_after_the_candidate_in_flight(workshop: Workshop) -> None:
     stop = [False, False, True]
     bench = bench_of(workshop, should_stop=lambda: stop.pop(0))
 
-    records = list(measure(FOUR, purpose=Purpose.SEARCH, bench=bench, incumbent_seconds=None))
+    records = list(measure(proposals(FOUR), bench=bench, incumbent_seconds=None))
 
     assert [record.candidate for record in records] == FOUR[:2]
 
@@ -201,6 +206,7 @@ def test_the_strategy_is_told_everything(workshop: Workshop) -> None:
     assert strategy.records == records
     assert [record.candidate for record in records] == [*FOUR[:3], FOUR[0]]
     assert all(record.purpose is Purpose.SEARCH for record in records)
+    assert all(record.predicted_seconds == 0.5 for record in records)
 
 
 def test_the_strategy_is_told_also_if_nobody_asks_on(workshop: Workshop) -> None:
@@ -227,8 +233,7 @@ def test_attempts_count_on_from_earlier_sessions(workshop: Workshop) -> None:
 
     records = list(
         measure(
-            FOUR[:1],
-            purpose=Purpose.BASELINE,
+            proposals(FOUR[:1], Purpose.BASELINE),
             bench=bench_of(workshop),
             incumbent_seconds=None,
             first_attempt=2,

@@ -49,6 +49,22 @@ class Count(click.ParamType[int, Any]):
         return number
 
 
+class Fraction(click.ParamType[float, Any]):
+    """A part of a whole, 0 to 1."""
+
+    name = "fraction"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        """Parse, or fail naming value and range."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not 0.0 <= number <= 1.0:
+            self.fail(f"{value!r} is not a part of a whole; give 0 to 1", param, ctx)
+        return number
+
+
 class AutoOr(click.ParamType[Any, Any]):
     """Either the word "auto", None inside, or a value of another kind."""
 

@@ -16,6 +16,7 @@ from tune_farm.cli.options import (
     Configured,
     Count,
     Duration,
+    Fraction,
     Percent,
     TaskSelection,
     configured,
@@ -66,10 +67,31 @@ _MODES = ("--resume", "--restart")
 @click.option("--tasks", type=TaskSelection(), help="Tasks to tune, as `tune-farm tasks` counts.")
 @click.option(
     "--strategy",
-    type=click.Choice(["metaschedule", "random"]),
-    default="metaschedule",
+    type=click.Choice(["draft", "metaschedule", "random"]),
+    default="draft",
     show_default=True,
     help="Where candidates come from.",
+)
+@click.option(
+    "--predictor",
+    type=click.Choice(["tile", "none"]),
+    default="tile",
+    show_default=True,
+    help="What ranks drafts before they are measured.",
+)
+@click.option(
+    "--keep",
+    type=Fraction(),
+    default="0.2",
+    show_default=True,
+    help="Part of the drafts that may be measured.",
+)
+@click.option(
+    "--explore",
+    type=Fraction(),
+    default="0.05",
+    show_default=True,
+    help="Part of what is measured that is taken from the rejected drafts, as an audit.",
 )
 @click.option(
     "--population",

@@ -7,8 +7,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from tune_farm.tuner.build.messages import BuildDone, BuildJob, WorkerReady
-from tune_farm.tuner.strategy.intrinsics import load_intrinsics
-from tune_farm.tuner.strategy.traces import replay
+from tune_farm.tuner.space.intrinsics import load_intrinsics
+from tune_farm.tuner.space.traces import replay
 from tune_farm.tuner.types import UNTUNED_TRACE
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tune_farm.tuner.interfaces import Proposal, Pruned
 from tune_farm.tuner.loop import RETRIED
-from tune_farm.tuner.strategy.intrinsics import load_intrinsics
-from tune_farm.tuner.strategy.traces import replay, trace_to_json
+from tune_farm.tuner.space.intrinsics import load_intrinsics
+from tune_farm.tuner.space.traces import replay, trace_to_json
 from tune_farm.tuner.types import Candidate, Failed, Measured, Purpose, Record, Task
 
 #: Asks in a row that gave nothing new, after which a space counts as searched out.
@@ -18,7 +19,7 @@ _FAILED_SECONDS = 1e10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchOptions:
+class MetaScheduleOptions:
     """How the search samples."""
 
     sampler: Literal["evolutionary", "random"] = "evolutionary"
@@ -30,7 +31,7 @@ class SearchOptions:
     warm_up: int = 100
 
 
-def new_cost_model(options: SearchOptions) -> Any:
+def new_cost_model(options: MetaScheduleOptions) -> Any:
     """TVM's XGBoost model; one a client, shared by its tasks as `tune_relax` shares it."""
     from tvm.s_tir.meta_schedule.cost_model import XGBModel
 
@@ -40,7 +41,9 @@ def new_cost_model(options: SearchOptions) -> Any:
 class MetaScheduleStrategy:
     """One task's search. All its state follows from the records told and the seed."""
 
-    def __init__(self, task: Task, *, cost_model: Any, options: SearchOptions, seed: int) -> None:
+    def __init__(
+        self, task: Task, *, cost_model: Any, options: MetaScheduleOptions, seed: int
+    ) -> None:
         import tvm
         from tvm.s_tir import meta_schedule as ms
 
@@ -61,14 +64,19 @@ class MetaScheduleStrategy:
         self._told: set[str] = set()  #: ids whose outcome was learned
         self._schedules: dict[str, Any] = {}  #: proposed, not yet told: spares a replay
 
-    def propose(self, limit: int) -> Sequence[Candidate]:
+    @property
+    def pruned(self) -> Pruned:
+        """Nothing that TVM tells of: it draws again until its own checks pass."""
+        return Pruned()
+
+    def propose(self, limit: int) -> Sequence[Proposal]:
         """Return up to `limit` new candidates; none when the space gives nothing new."""
         found: list[Candidate] = []
         for _ in range(_EMPTY_ASKS):
             found += self._ask(limit - len(found))
             if len(found) >= limit:
                 break
-        return found
+        return [Proposal(candidate=each, purpose=Purpose.SEARCH) for each in found]
 
     def tell(self, records: Iterable[Record]) -> None:
         """Commit what was measured to the search's database and train the cost model with it."""

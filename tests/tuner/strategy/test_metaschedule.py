@@ -12,19 +12,19 @@ from tvm import te
 from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.cost_model import PyCostModel
 
-from tests.contracts.strategy import StrategyContract, Subject, told
+from tests.contracts.strategy import StrategyContract, Subject, proposed_by, told
 from tests.tuner import operators
 from tests.tuner.operators import task_of
 from tests.tuner.records_of import record_of
 from tune_farm.tuner.strategy.metaschedule import (
+    MetaScheduleOptions,
     MetaScheduleStrategy,
-    SearchOptions,
     new_cost_model,
 )
 from tune_farm.tuner.types import Fault, Task
 
-OPTIONS = SearchOptions(population=8, generations=1, warm_up=6)
-RANDOM = SearchOptions(sampler="random", population=8, generations=1, warm_up=6)
+OPTIONS = MetaScheduleOptions(population=8, generations=1, warm_up=6)
+RANDOM = MetaScheduleOptions(sampler="random", population=8, generations=1, warm_up=6)
 
 
 @functools.cache
@@ -34,7 +34,7 @@ def copy_of_nothing() -> Any:
     return te.create_prim_func([data, te.compute((1,), lambda i: data[i] + 1, name="B")])
 
 
-def subject_of(task: Task, options: SearchOptions) -> Subject:
+def subject_of(task: Task, options: MetaScheduleOptions) -> Subject:
     return Subject(
         task=task,
         make=lambda: MetaScheduleStrategy(
@@ -54,11 +54,11 @@ class TestMetaScheduleStrategy(StrategyContract):
     """The contract."""
 
     @pytest.fixture
-    def subject(self, task: Task, options: SearchOptions) -> Subject:
+    def subject(self, task: Task, options: MetaScheduleOptions) -> Subject:
         return subject_of(task, options)
 
     @pytest.fixture
-    def empty(self, options: SearchOptions) -> Subject:
+    def empty(self, options: MetaScheduleOptions) -> Subject:
         return subject_of(task_of(copy_of_nothing()), options)
 
 
@@ -90,7 +90,7 @@ class WatchedModel(PyCostModel):  # type: ignore[misc]
         return np.ones(len(candidates))
 
 
-def watched(task: Task, options: SearchOptions) -> tuple[MetaScheduleStrategy, Any]:
+def watched(task: Task, options: MetaScheduleOptions) -> tuple[MetaScheduleStrategy, Any]:
     model = WatchedModel()
     return MetaScheduleStrategy(task, cost_model=model, options=options, seed=7), model
 
@@ -98,11 +98,11 @@ def watched(task: Task, options: SearchOptions) -> tuple[MetaScheduleStrategy, A
 def test_the_cost_model_ranks_once_it_is_warm_and_not_before(task: Task) -> None:
     strategy, model = watched(task, OPTIONS)
 
-    cold = strategy.propose(OPTIONS.warm_up)
+    cold = proposed_by(strategy, OPTIONS.warm_up)
     assert model.predictions == 0
     strategy.tell(told(cold))
     assert model.data_size == len(cold) == OPTIONS.warm_up
-    warm = strategy.propose(4)
+    warm = proposed_by(strategy, 4)
 
     assert warm
     assert model.predictions > 0
@@ -113,14 +113,14 @@ def test_the_random_sampler_never_asks_a_model(task: Task) -> None:
     strategy, model = watched(task, RANDOM)
 
     for _ in range(3):
-        strategy.tell(told(strategy.propose(4)))
+        strategy.tell(told(proposed_by(strategy, 4)))
 
     assert model.predictions == model.data_size == 0
 
 
 def test_the_model_learns_each_candidate_once_and_no_baseline(task: Task) -> None:
     strategy, model = watched(task, OPTIONS)
-    records = told(strategy.propose(3))
+    records = told(proposed_by(strategy, 3))
 
     strategy.tell(records)
     strategy.tell(records)
@@ -132,16 +132,16 @@ def test_tvms_own_model_is_trained_by_failures_too(task: Task) -> None:
     model = new_cost_model(OPTIONS)
     strategy = MetaScheduleStrategy(task, cost_model=model, options=OPTIONS, seed=7)
 
-    proposed = strategy.propose(OPTIONS.warm_up)
+    proposed = proposed_by(strategy, OPTIONS.warm_up)
     strategy.tell([record_of(each, Fault.WRONG_RESULT) for each in proposed])
 
     assert model.data_size == len(proposed)
-    assert strategy.propose(2)
+    assert proposed_by(strategy, 2)
 
 
 def test_what_hit_the_host_is_not_held_against_the_candidate(task: Task) -> None:
     strategy, model = watched(task, OPTIONS)
-    (candidate,) = strategy.propose(1)
+    (candidate,) = proposed_by(strategy, 1)
     overload = record_of(candidate, Fault.HOST_OVERLOAD)
 
     strategy.tell([overload])
@@ -149,12 +149,12 @@ def test_what_hit_the_host_is_not_held_against_the_candidate(task: Task) -> None
     strategy.tell([overload, record_of(candidate, 1e-3, attempt=1)])
 
     assert model.results == [[1e-3] * 3]
-    assert candidate not in strategy.propose(4)
+    assert candidate not in proposed_by(strategy, 4)
 
 
 def test_what_kills_its_worker_twice_is_learned_as_failed(task: Task) -> None:
     strategy, model = watched(task, OPTIONS)
-    (candidate,) = strategy.propose(1)
+    (candidate,) = proposed_by(strategy, 1)
 
     strategy.tell([record_of(candidate, Fault.WORKER_DIED, attempt=number) for number in (0, 1)])
 

@@ -11,14 +11,14 @@ from types import SimpleNamespace
 import pytest
 
 from tests.tuner.operators import TARGET_JSON
-from tune_farm.tuner.strategy.intrinsics import _module_of
+from tune_farm.tuner.space.intrinsics import _module_of
 
 MAKE_CONTEXT = """
 import json, sys
 import tvm
 from tvm import te
 from tvm.s_tir.meta_schedule import TuneContext
-from tune_farm.tuner.strategy.intrinsics import load_intrinsics
+from tune_farm.tuner.space.intrinsics import load_intrinsics
 target = tvm.target.Target(sys.argv[1])
 load_intrinsics(target)
 load_intrinsics(target)

@@ -11,8 +11,8 @@ import tvm
 
 from tests.tuner import operators
 from tests.tuner.operators import parallel, split, task_of
-from tune_farm.tuner.strategy.intrinsics import load_intrinsics
-from tune_farm.tuner.strategy.traces import replay, trace_to_json
+from tune_farm.tuner.space.intrinsics import load_intrinsics
+from tune_farm.tuner.space.traces import replay, trace_to_json
 from tune_farm.tuner.types import Candidate, Task
 
 

@@ -1,0 +1,110 @@
+"""Drafts keep our contract; the law orders them, measurements teach it, the audit is marked."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tvm import te
+
+from tests.contracts.strategy import StrategyContract, Subject, proposed_by, told
+from tests.tuner import operators
+from tests.tuner.operators import task_of
+from tests.tuner.predictor.machines import CPU
+from tests.tuner.records_of import record_of
+from tune_farm.tuner.predictor.tile import TilePredictor
+from tune_farm.tuner.strategy.draft import DraftOptions, DraftStrategy
+from tune_farm.tuner.types import Purpose, Task
+
+OPTIONS = DraftOptions(cpu=CPU, drafts=256)
+
+
+@functools.cache
+def copy_of_nothing() -> Any:
+    """An operator with one element: there is hardly anything to decide."""
+    data = te.placeholder((1,), "float32", name="A")
+    return te.create_prim_func([data, te.compute((1,), lambda i: data[i] + 1, name="B")])
+
+
+def strategy_of(task: Task, options: DraftOptions = OPTIONS) -> DraftStrategy:
+    predictor = TilePredictor(options.cpu, threads=1)
+    return DraftStrategy(task, predictor=predictor, options=options, seed=7)
+
+
+def subject_of(task: Task, options: DraftOptions) -> Subject:
+    return Subject(task=task, make=lambda: strategy_of(task, options))
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return task_of(operators.matmul(64, 64, 64))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [OPTIONS, replace(OPTIONS, uses_law=False)], ids=["tile", "none"]
+)
+class TestDraftStrategy(StrategyContract):
+    """The contract."""
+
+    @pytest.fixture
+    def subject(self, task: Task, options: DraftOptions) -> Subject:
+        return subject_of(task, options)
+
+    @pytest.fixture
+    def empty(self, options: DraftOptions) -> Subject:
+        return subject_of(task_of(copy_of_nothing()), options)
+
+
+def test_the_best_prediction_comes_first(task: Task) -> None:
+    proposals = strategy_of(task, replace(OPTIONS, explore=0.0)).propose(12)
+
+    seconds = [proposal.predicted_seconds for proposal in proposals]
+    assert None not in seconds
+    assert seconds[0] == min(seconds)  # type: ignore[type-var]
+    assert {proposal.purpose for proposal in proposals} == {Purpose.SEARCH}
+
+
+def test_without_a_predictor_nothing_is_predicted(task: Task) -> None:
+    proposals = strategy_of(task, replace(OPTIONS, uses_law=False)).propose(4)
+
+    assert [proposal.predicted_seconds for proposal in proposals] == [None] * 4
+
+
+def test_the_audit_takes_from_the_rejected(task: Task) -> None:
+    strategy = strategy_of(task, replace(OPTIONS, explore=0.5))
+
+    proposals = strategy.propose(16)
+
+    kept = [p.predicted_seconds or 0.0 for p in proposals if p.purpose is Purpose.SEARCH]
+    audited = [p.predicted_seconds or 0.0 for p in proposals if p.purpose is Purpose.AUDIT]
+    assert 2 <= len(audited) <= 14
+    assert 0 < max(kept) < min(audited)
+    assert strategy.pruned.predicted_slow > len(proposals)
+
+
+def test_what_was_measured_changes_what_is_proposed(task: Task) -> None:
+    strategy = strategy_of(task, replace(OPTIONS, explore=0.0))
+    first = strategy.propose(24)
+    predicted = [p.predicted_seconds or 0.0 for p in first]
+    # The truth is the law turned upside down.
+    truth = [max(predicted) * min(predicted) / seconds for seconds in predicted]
+    strategy.tell(record_of(p.candidate, seconds) for p, seconds in zip(first, truth, strict=True))
+
+    again = strategy_of(task, replace(OPTIONS, explore=0.0))
+    unlearned = again.propose(48)[24:]
+
+    assert proposed_by(strategy, 24) != [p.candidate for p in unlearned]
+
+
+def test_records_of_another_client_teach_as_much(task: Task) -> None:
+    here, there = strategy_of(task), strategy_of(task)
+    records = told(proposed_by(there, 16))
+    there.tell(records)
+    here.propose(16)  # the same draws, so that both stand at the same place
+
+    here.tell(records)
+
+    assert proposed_by(here, 8) == proposed_by(there, 8)

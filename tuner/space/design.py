@@ -1,0 +1,96 @@
+"""A task's design space: its sketches as arrays, and the way between a draft and a schedule."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tune_farm.tuner.space.anatomy import blocks_of
+from tune_farm.tuner.space.decisions import AT_ROOT, INLINED
+from tune_farm.tuner.space.intrinsics import load_intrinsics
+from tune_farm.tuner.space.nest import Nest, nest_of
+from tune_farm.tuner.space.sketch import Genes, Sketch
+from tune_farm.tuner.space.traces import replay, trace_to_json
+from tune_farm.tuner.types import Candidate, Task
+
+#: Where no law says better: deeper than any loop of a consumer that a block may be computed at.
+_MOST_LOOPS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """One sketch and what the laws know of its loops."""
+
+    sketch: Sketch
+    nest: Nest | None  # None: no law covers it; its drafts are judged by what was measured
+
+
+class DesignSpace:
+    """All drafts of one task. Holds TVM objects: never sent, never stored."""
+
+    def __init__(self, task: Task, *, seed: int) -> None:
+        import tvm
+        from tvm.s_tir.meta_schedule import TuneContext
+
+        self._task = task
+        self._module = tvm.ir.load_json(task.module_json)
+        target = tvm.target.Target(task.target_json)
+        load_intrinsics(target)
+        self._context = TuneContext(
+            self._module,
+            target=target,
+            space_generator="post-order-apply",
+            search_strategy="replay-trace",
+            task_name=task.name,
+            rand_state=seed % (2**31 - 2) + 1,
+            num_threads=1,
+        )
+        schedules = self._context.generate_design_space()
+        self._postprocessors = list(self._context.space_generator.postprocs)
+        for each in self._postprocessors:
+            each._initialize_with_tune_context(self._context)
+        self.plots = tuple(_plot(schedule) for schedule in schedules)
+
+    @property
+    def size(self) -> int:
+        """How many drafts there are; different ones may be the same schedule."""
+        return sum(plot.sketch.size for plot in self.plots)
+
+    def realize(self, plot: int, genes: Genes) -> Candidate | None:
+        """Turn one draft, (decisions,) int64, into a schedule; None if TVM refuses it."""
+        trace_json = self.plots[plot].sketch.trace_json(genes)
+        try:
+            schedule = replay(self._module, trace_json)
+            schedule.enter_postproc()
+            accepted = all(each.apply(schedule) for each in self._postprocessors)
+        except RuntimeError:  # the root of TVM's own errors
+            return None
+        if not accepted:
+            return None
+        return Candidate(task_id=self._task.id, trace_json=trace_to_json(schedule.trace))
+
+    def locate(self, candidate: Candidate) -> tuple[int, Genes] | None:
+        """The draft that a schedule came from; None if it is none of this space."""
+        instructions, decided = json.loads(candidate.trace_json)
+        names = [instruction[0] for instruction in instructions]
+        end = names.index("EnterPostproc") if "EnterPostproc" in names else len(names)
+        values = {int(place): value for place, value in decided if place < end}
+        for index, plot in enumerate(self.plots):
+            if list(plot.sketch.instructions) == instructions[:end]:
+                genes = plot.sketch.encode(values)
+                return None if genes is None else (index, genes)
+        return None
+
+
+def _plot(schedule: Any) -> Plot:
+    # Simplified, as the trace of a finished schedule is: the two can be compared.
+    trace_json = trace_to_json(schedule.trace.simplified(True))
+    sketch = Sketch.parse(trace_json, (INLINED, AT_ROOT, *range(_MOST_LOOPS)))
+    blocks = blocks_of(schedule.mod)
+    nest = nest_of(sketch, blocks)
+    if nest is None:
+        return Plot(sketch=sketch, nest=None)
+    # TVM moves a location that is too deep to the deepest legal one: one gene value for each.
+    sketch = Sketch.parse(trace_json, (INLINED, AT_ROOT, *range(nest.reduction_depth)))
+    return Plot(sketch=sketch, nest=replace(nest, sketch=sketch))

@@ -1,0 +1,198 @@
+"""Drafts by the thousand as arrays, scored by tile; only those that can win become schedules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tune_farm.tuner.interfaces import Proposal, Pruned
+from tune_farm.tuner.predictor.machine import Cpu
+from tune_farm.tuner.predictor.tile import TilePredictor
+from tune_farm.tuner.space.design import DesignSpace
+from tune_farm.tuner.space.sketch import Genes
+from tune_farm.tuner.types import Purpose, Record, Task
+
+#: Drafts in a row that TVM refuses or that turn out to be known schedules, after which an ask ends.
+_MOST_MISSES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftOptions:
+    """How drafts are drawn and kept."""
+
+    cpu: Cpu  # the share that is tuned for
+    threads: int = 1
+    uses_law: bool = True  # else drafts are kept in the order they were drawn
+    drafts: int = 4096  # of each ask, all sketches together
+    keep: float = 0.2  # the part of them that may be measured
+    explore: float = 0.05  # the part of what is measured that is taken from the rejected
+    #: The part of what is measured that is best by prediction; the others are drawn from the kept,
+    #: so that a law that is wrong about a task is found out.
+    exploit: float = 0.5
+    elites: int = 12  # best measured schedules whose variants are drafted, too
+    varied: float = 0.5  # the part of the drafts that are their variants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """One draft and its seconds, predicted or measured."""
+
+    plot: int
+    genes: Genes  # (decisions,) int64
+    seconds: float
+
+    @property
+    def key(self) -> tuple[int, bytes]:
+        """What makes two drafts the same."""
+        return self.plot, self.genes.tobytes()
+
+
+class DraftStrategy:
+    """One task's search. All its state follows from the records told and the seed."""
+
+    def __init__(
+        self, task: Task, *, predictor: TilePredictor, options: DraftOptions, seed: int
+    ) -> None:
+        self._task = task
+        self._options = options
+        self._predictor = predictor
+        self._space = DesignSpace(task, seed=seed)
+        self._rng = np.random.default_rng(seed)
+        self._tried: set[tuple[int, bytes]] = set()  #: keys of drafts that were realized
+        self._seen: set[str] = set()  #: ids of candidates proposed or told
+        self._told: set[str] = set()  #: ids whose time was learned
+        self._proposed: dict[str, _Draft] = {}  #: by id; not told yet
+        self._elites: list[_Draft] = []  #: measured, fastest first
+        self._pruned = Pruned()
+
+    @property
+    def pruned(self) -> Pruned:
+        """What was dropped so far."""
+        return self._pruned
+
+    def propose(self, limit: int) -> Sequence[Proposal]:
+        """Return up to `limit` new candidates, best first; none when the space is searched out."""
+        drafts = sorted(self._draw(), key=lambda draft: draft.seconds)
+        bound = max(limit, round(self._options.keep * len(drafts)))
+        kept, rejected = drafts[:bound], drafts[bound:]
+        explored = int(self._rng.binomial(limit, self._options.explore)) if rejected else 0
+        exploited = math.ceil((limit - explored) * self._options.exploit)
+        found = self._realize(_spread(kept), exploited, Purpose.SEARCH)
+        rest = [kept[i] for i in self._rng.permutation(len(kept))]
+        found += self._realize(rest, limit - explored - len(found), Purpose.SEARCH)
+        if explored:
+            order = self._rng.permutation(len(rejected))
+            found += self._realize([rejected[i] for i in order], explored, Purpose.AUDIT)
+        self._pruned += Pruned(predicted_slow=len(rejected))
+        return found
+
+    def tell(self, records: Iterable[Record]) -> None:
+        """Learn from records of this task."""
+        for record in records:
+            candidate = record.candidate
+            if candidate.is_untuned or record.purpose is Purpose.FINAL:
+                continue
+            self._seen.add(candidate.id)
+            if candidate.id in self._told or record.seconds is None:
+                continue
+            self._told.add(candidate.id)
+            draft = self._proposed.pop(candidate.id, None)
+            located = (draft.plot, draft.genes) if draft else self._space.locate(candidate)
+            if located is None:
+                continue  # a schedule of another kind: nothing to learn from
+            plot, genes = located
+            measured = _Draft(plot=plot, genes=genes, seconds=record.seconds)
+            self._tried.add(measured.key)
+            self._elites.append(measured)
+            self._predictor.learn(
+                self._task.id, self._space.plots[plot], genes[None], record.seconds
+            )
+        self._elites = sorted(self._elites, key=lambda draft: draft.seconds)[: self._options.elites]
+
+    def _draw(self) -> list[_Draft]:
+        """New drafts within the limits, with their predicted seconds; no two the same."""
+        found = []
+        for index, plot in enumerate(self._space.plots):
+            genes = np.unique(self._genes_of(index), axis=0)
+            fits = self._predictor.fits(plot, genes)
+            self._pruned += Pruned(over_limit=int((~fits).sum()))
+            genes = genes[fits]
+            seconds = self._seconds(index, genes)
+            drafts = (
+                _Draft(plot=index, genes=row, seconds=float(each))
+                for row, each in zip(genes, seconds, strict=True)
+            )
+            found += [draft for draft in drafts if draft.key not in self._tried]
+        return found
+
+    def _genes_of(self, plot: int) -> Genes:
+        """Genes of one sketch: drawn anew, and varied from the best."""
+        sketch = self._space.plots[plot].sketch
+        count = self._options.drafts // len(self._space.plots)
+        elites = [draft.genes for draft in self._elites if draft.plot == plot]
+        if not elites:
+            return sketch.draw(count, self._rng)
+        varied = round(count * self._options.varied)
+        parents = np.stack(elites)
+        weights = np.linspace(2.0, 1.0, len(elites))
+        mother, father = self._rng.choice(len(elites), size=(2, varied), p=weights / weights.sum())
+        children = sketch.cross(parents[mother], parents[father], self._rng)
+        children = sketch.vary(children, self._rng)
+        again = self._rng.random(varied) < 0.5
+        children[again] = sketch.vary(children[again], self._rng)
+        return np.concatenate([sketch.draw(count - varied, self._rng), children])
+
+    def _seconds(self, plot: int, genes: Genes) -> NDArray[np.float64]:
+        if self._options.uses_law:
+            known = self._predictor.seconds(self._task.id, self._space.plots[plot], genes)
+            if known is not None:
+                return known
+        # No law covers it: as random as what is known of the task.
+        typical = self._elites[len(self._elites) // 2].seconds if self._elites else 1.0
+        return typical * np.exp(self._rng.normal(0.0, 0.5, size=len(genes)))
+
+    def _realize(self, drafts: Sequence[_Draft], limit: int, purpose: Purpose) -> list[Proposal]:
+        """The first drafts that become new schedules."""
+        found: list[Proposal] = []
+        misses = 0
+        for draft in drafts:
+            if len(found) >= limit or misses >= _MOST_MISSES:
+                break
+            if draft.key in self._tried:
+                continue
+            self._tried.add(draft.key)
+            candidate = self._space.realize(draft.plot, draft.genes)
+            if candidate is None or candidate.id in self._seen:
+                misses += 1
+                self._pruned += Pruned(over_limit=int(candidate is None))
+                continue
+            misses = 0
+            self._seen.add(candidate.id)
+            self._proposed[candidate.id] = draft
+            known = draft.seconds if self._options.uses_law else None
+            found.append(Proposal(candidate=candidate, purpose=purpose, predicted_seconds=known))
+        return found
+
+
+def _spread(drafts: Sequence[_Draft]) -> list[_Draft]:
+    """The same drafts, those that differ in one gene from a better one moved behind the others.
+
+    Near twins take nearly as long: one of them tells of both.
+    """
+    leaders: dict[tuple[int, int, bytes], None] = {}
+    first, later = [], []
+    for draft in drafts:
+        marks = [
+            (draft.plot, place, np.delete(draft.genes, place).tobytes())
+            for place in range(len(draft.genes))
+        ]
+        if any(mark in leaders for mark in marks):
+            later.append(draft)
+        else:
+            first.append(draft)
+            leaders.update(dict.fromkeys(marks))
+    return first + later
