@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,4 +73,21 @@ class Location:
         return self.locations[gene]
 
 
-Decision: TypeAlias = Tiling | Choice | Location
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """A decision of a kind that is not varied: it stays as TVM drew it."""
+
+    instruction: int
+    drawn: Any  # as the trace holds it
+
+    @property
+    def size(self) -> int:
+        """One value: the gene is there to keep places in order."""
+        return 1
+
+    def value(self, gene: int) -> Any:
+        """The decision as a trace holds it."""
+        return self.drawn
+
+
+Decision: TypeAlias = Tiling | Choice | Location | Fixed

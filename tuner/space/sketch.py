@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tune_farm.tuner.space.decisions import Choice, Decision, Location, Tiling
+from tune_farm.tuner.space.decisions import Choice, Decision, Fixed, Location, Tiling
 
 #: (drafts, decisions) int64: each column an index into the table of its decision.
 Genes = NDArray[np.int64]
@@ -101,8 +101,9 @@ def _decision(place: int, instruction: Any, value: Any, locations: tuple[int, ..
         )
     if kind == "SampleCategorical":
         return Choice(instruction=place, options=tuple(int(option) for option in attributes[0]))
-    assert kind == "SampleComputeLocation", kind
-    return Location(instruction=place, locations=locations)
+    if kind == "SampleComputeLocation":
+        return Location(instruction=place, locations=locations)
+    return Fixed(instruction=place, drawn=value)
 
 
 def _gene(decision: Decision, value: Any) -> int | None:
@@ -113,4 +114,6 @@ def _gene(decision: Decision, value: Any) -> int | None:
         return int(found[0]) if len(found) else None
     if isinstance(decision, Choice):
         return int(value) if 0 <= int(value) < decision.size else None
+    if isinstance(decision, Fixed):
+        return 0 if value == decision.drawn else None
     return decision.locations.index(value) if value in decision.locations else None

@@ -44,6 +44,7 @@ class _Draft:
     plot: int
     genes: Genes  # (decisions,) int64
     seconds: float
+    is_predicted: bool
 
     @property
     def key(self) -> tuple[int, bytes]:
@@ -75,7 +76,7 @@ class DraftStrategy:
         return self._pruned
 
     def propose(self, limit: int) -> Sequence[Proposal]:
-        """Return up to `limit` new candidates, best first; none when the space is searched out."""
+        """Return up to `limit` new candidates; none when the space is searched out."""
         drafts = sorted(self._draw(), key=lambda draft: draft.seconds)
         bound = max(limit, round(self._options.keep * len(drafts)))
         kept, rejected = drafts[:bound], drafts[bound:]
@@ -87,7 +88,7 @@ class DraftStrategy:
         if explored:
             order = self._rng.permutation(len(rejected))
             found += self._realize([rejected[i] for i in order], explored, Purpose.AUDIT)
-        self._pruned += Pruned(predicted_slow=len(rejected))
+        self._pruned += Pruned(predicted_slow=sum(draft.is_predicted for draft in rejected))
         return found
 
     def tell(self, records: Iterable[Record]) -> None:
@@ -105,7 +106,7 @@ class DraftStrategy:
             if located is None:
                 continue  # a schedule of another kind: nothing to learn from
             plot, genes = located
-            measured = _Draft(plot=plot, genes=genes, seconds=record.seconds)
+            measured = _Draft(plot=plot, genes=genes, seconds=record.seconds, is_predicted=False)
             self._tried.add(measured.key)
             self._elites.append(measured)
             self._predictor.learn(
@@ -121,9 +122,10 @@ class DraftStrategy:
             fits = self._predictor.fits(plot, genes)
             self._pruned += Pruned(over_limit=int((~fits).sum()))
             genes = genes[fits]
-            seconds = self._seconds(index, genes)
+            known = self._predict(index, genes)
+            seconds = self._guess(len(genes)) if known is None else known
             drafts = (
-                _Draft(plot=index, genes=row, seconds=float(each))
+                _Draft(plot=index, genes=row, seconds=float(each), is_predicted=known is not None)
                 for row, each in zip(genes, seconds, strict=True)
             )
             found += [draft for draft in drafts if draft.key not in self._tried]
@@ -146,14 +148,15 @@ class DraftStrategy:
         children[again] = sketch.vary(children[again], self._rng)
         return np.concatenate([sketch.draw(count - varied, self._rng), children])
 
-    def _seconds(self, plot: int, genes: Genes) -> NDArray[np.float64]:
-        if self._options.uses_law:
-            known = self._predictor.seconds(self._task.id, self._space.plots[plot], genes)
-            if known is not None:
-                return known
-        # No law covers it: as random as what is known of the task.
+    def _predict(self, plot: int, genes: Genes) -> NDArray[np.float64] | None:
+        if not self._options.uses_law:
+            return None
+        return self._predictor.seconds(self._task.id, self._space.plots[plot], genes)
+
+    def _guess(self, count: int) -> NDArray[np.float64]:
+        """Where no law covers a sketch: as random as what is known of the task."""
         typical = self._elites[len(self._elites) // 2].seconds if self._elites else 1.0
-        return typical * np.exp(self._rng.normal(0.0, 0.5, size=len(genes)))
+        return typical * np.exp(self._rng.normal(0.0, 0.5, size=count))
 
     def _realize(self, drafts: Sequence[_Draft], limit: int, purpose: Purpose) -> list[Proposal]:
         """The first drafts that become new schedules."""
@@ -173,7 +176,7 @@ class DraftStrategy:
             misses = 0
             self._seen.add(candidate.id)
             self._proposed[candidate.id] = draft
-            known = draft.seconds if self._options.uses_law else None
+            known = draft.seconds if draft.is_predicted else None
             found.append(Proposal(candidate=candidate, purpose=purpose, predicted_seconds=known))
         return found
 

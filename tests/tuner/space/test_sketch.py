@@ -79,6 +79,16 @@ def test_what_is_no_draft_is_not_encoded(values: dict[int, object]) -> None:
     assert SKETCH.encode(values) is None
 
 
+def test_a_decision_of_an_unknown_kind_stays_as_it_was_drawn() -> None:
+    unknown = ["SampleSomethingNew", ["l1"], [], ["v9"]]
+    sketch = Sketch.parse(json.dumps([[*INSTRUCTIONS[:2], unknown], [[2, [3, 1]]]]), LOCATIONS)
+    (genes,) = sketch.draw(1, np.random.default_rng(0))
+
+    assert json.loads(sketch.trace_json(genes))[1] == [[2, [3, 1]]]
+    assert sketch.encode({2: [3, 1]}) is not None
+    assert sketch.encode({2: [1, 3]}) is None
+
+
 def test_a_sketch_without_choices_has_one_draft() -> None:
     sketch = Sketch.parse(json.dumps([INSTRUCTIONS[:2], []]), LOCATIONS)
     rng = np.random.default_rng(0)
