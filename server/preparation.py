@@ -74,7 +74,7 @@ def prepare(
     return Prepared(
         lowered=lowered,
         extraction=extraction,
-        selected=_select(extraction.tasks, selection),
+        selected=_select(extraction, selection),
         target_json=str(compiled_for),
     )
 
@@ -105,9 +105,10 @@ def make_target(asked: str | None, device: Device, share: Share) -> Any:
         ) from None
 
 
-def _select(tasks: tuple[Task, ...], selection: tuple[int, ...] | None) -> tuple[Task, ...]:
+def _select(extraction: Extraction, selection: tuple[int, ...] | None) -> tuple[Task, ...]:
+    tasks = extraction.tasks
     if not tasks:
-        raise UsageError("the model has no operator to tune", "see 'tune-farm tasks MODEL'")
+        raise _nothing_to_tune(extraction)
     if selection is None:
         return tasks
     beyond = [index for index in selection if index >= len(tasks)]
@@ -117,3 +118,13 @@ def _select(tasks: tuple[Task, ...], selection: tuple[int, ...] | None) -> tuple
             "see 'tune-farm tasks MODEL'",
         )
     return tuple(tasks[index] for index in selection)
+
+
+def _nothing_to_tune(extraction: Extraction) -> UsageError:
+    if extraction.skipped:
+        first = extraction.skipped[0]
+        return UsageError(f"no operator can be tuned: {first.name}: {first.reason}", first.remedy)
+    if extraction.untunable:
+        only = extraction.untunable[0]
+        return UsageError(f"no operator can be tuned: {only.name}: {only.reason}")
+    return UsageError("the model has no operator", "give one that computes something")

@@ -15,6 +15,7 @@ from tune_farm.client.devices.cpu_core import cpu_core
 from tune_farm.client.devices.inventory import Selection, select
 from tune_farm.client.messages import ModelJob
 from tune_farm.client.share.cores import Slot, describe, plan_slots
+from tune_farm.server.cleaner import Cleaner
 from tune_farm.server.config import RunConfig
 from tune_farm.server.events import TASKS, EventLog, pruned_of
 from tune_farm.server.failures import FailureLog
@@ -27,7 +28,13 @@ from tune_farm.server.progress import picture_of
 from tune_farm.server.provenance import environment, header_of
 from tune_farm.server.report.screen import Screen
 from tune_farm.server.report.summary import Summary, summary_to_json
-from tune_farm.server.run_directory import TUNING_RECORDS, WORKLOADS, OpenMode, RunDirectory
+from tune_farm.server.run_directory import (
+    TUNING_RECORDS,
+    WORKLOADS,
+    OpenMode,
+    RunDirectory,
+    check_out,
+)
 from tune_farm.server.search import Search
 from tune_farm.server.state import FarmState, Limits
 from tune_farm.server.tvm_export import export_database
@@ -86,6 +93,7 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
         TuneFarmError: why there is no summary.
     """
     started = time.monotonic()
+    check_out(config.out, config.mode)  # before anything takes seconds
     place = find_place(config)
     with ExitStack() as stack:
         # First: a model that can't be used leaves no directory behind.
@@ -168,6 +176,8 @@ def _tune(
     farm = Farm(_agents(config, place, temp_dir), address=config.address)
     with ExitStack() as stack:
         interrupts = stack.enter_context(Interrupts())  # left last: nothing cuts the clean-up short
+        cleaner = Cleaner(directory.run_id, temp_dir)
+        stack.callback(cleaner.close)
         stack.callback(shutil.rmtree, temp_dir, ignore_errors=True)
         stack.callback(end_leftovers, directory.run_id, _GRACE_SECONDS)
         stack.callback(farm.close)
@@ -193,6 +203,8 @@ def _tune(
         )
         with screen:
             search.run(interrupts)
+        if interrupts.received is not None:
+            say("interrupted: what was measured is saved; ending what runs …")
         return search, interrupts.received
 
 

@@ -162,10 +162,7 @@ class RunDirectory:
             if mode is OpenMode.RESTART:
                 self._move_aside(_RETIRED)
             elif mode is OpenMode.NEW and self.journal_path.exists():
-                raise RunDirectoryError(
-                    f"{self.path} holds the records of an earlier run",
-                    "--resume to go on, --restart to begin again",
-                )
+                raise _holds_records(self.path)
             self.failures_path.mkdir(exist_ok=True)
             self.logs_path.mkdir(exist_ok=True)
         except OSError as error:
@@ -179,6 +176,29 @@ class RunDirectory:
             if (self.path / name).exists():
                 (self.path / name).rename(self.path / f"{name}.old-{number}")
         sync_directory(self.path)
+
+
+def check_out(path: Path | None, mode: OpenMode) -> None:
+    """Refuse at once what `RunDirectory.create` would refuse later; makes nothing.
+
+    Raises:
+        UsageError: the directory could not be made or written, or there is nothing to resume.
+        RunDirectoryError: another run holds it, or holds records and `mode` is NEW.
+    """
+    if mode is OpenMode.RESUME:
+        _refuse_nothing_to_resume(path)
+    if path is None:
+        path = Path("runs")
+    existing = next((each for each in (path, *path.absolute().parents) if each.exists()), path)
+    if not existing.is_dir():
+        raise _not_here(path, f"{existing} is no folder")
+    # Root may write to /proc, by its permissions; nothing can be made there all the same.
+    if not os.access(existing, os.W_OK | os.X_OK) or existing == Path("/proc"):
+        raise _not_here(path, f"nothing can be made in {existing}")
+    if (path / LOCK).exists():
+        os.close(_lock(path))
+    if mode is OpenMode.NEW and (path / JOURNAL).exists():
+        raise _holds_records(path)
 
 
 def lock_owner(path: Path) -> str | None:
@@ -215,14 +235,26 @@ def _refuse_nothing_to_resume(path: Path | None) -> None:
 def _make_and_lock(path: Path) -> int:
     try:
         path.mkdir(parents=True, exist_ok=True)
-        # Never truncated before it is locked: until then it names the owner.
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    descriptor = _lock(path)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
+    except OSError as error:
+        os.close(descriptor)
+        raise _unwritable(path, error) from error
+    return descriptor
+
+
+def _lock(path: Path) -> int:
+    """Lock a directory that exists; the file is left as it is and names the owner."""
+    try:
         descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise _unwritable(path, error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
     except BlockingIOError as error:
         owner = os.pread(descriptor, 400, 0).decode(errors="replace").split()
         os.close(descriptor)
@@ -236,12 +268,21 @@ def _make_and_lock(path: Path) -> int:
     return descriptor
 
 
+def _holds_records(path: Path) -> RunDirectoryError:
+    return RunDirectoryError(
+        f"{path} holds the records of an earlier run",
+        "--resume to go on, --restart to begin again",
+    )
+
+
 def _unwritable(path: Path, error: OSError) -> Exception:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return write_error(error, path)
-    return UsageError(
-        f"cannot write to {path}: {error.strerror or error}", "name another directory with --out"
-    )
+    return _not_here(path, error.strerror or str(error))
+
+
+def _not_here(path: Path, reason: str) -> UsageError:
+    return UsageError(f"cannot write to {path}: {reason}", "name another directory with --out")
 
 
 def _document(value: Mapping[str, object]) -> str:

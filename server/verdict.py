@@ -85,6 +85,8 @@ class Verdict:
     def _predictor(self) -> PredictorSummary | None:
         if self.config.strategy != "draft" or self.config.predictor == "none":
             return None
+        if self.interrupted_by is not None:
+            return None  # loading the statistics would take a third of the time there is to end
         quality = quality_of(self.search.journal.records)
         return PredictorSummary(
             spearman=quality.spearman,

@@ -23,7 +23,7 @@ def test_every_default_is_listed_with_its_value() -> None:
         for option in run.params
         if isinstance(option, click.Option)
         and not option.is_flag
-        and isinstance(option.default, int | str)
+        and isinstance(option.default, int | float | str)
         and option.name != "format"
     }
     assert tomllib.loads(DEFAULTS.read_text())["run"] == expected

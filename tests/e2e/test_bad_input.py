@@ -41,6 +41,10 @@ def refusal(folder: Path, *arguments: str | Path, code: int = 2) -> str:
         (("--device", "toaster"), "toaster"),
         (("--target", "toaster"), "toaster"),
         (("--resume",), "--out"),
+        (("--resume", "--restart"), "exclude each other"),
+        (("--keep", "2"), "0 to 1"),
+        (("--out", "/proc/here"), "cannot write to /proc"),
+        (("--out", "/proc/here", "--dry-run"), "cannot write to /proc"),
     ],
 )
 def test_bad_option(

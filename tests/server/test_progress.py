@@ -15,6 +15,7 @@ from tune_farm.server.progress import picture_of, task_summaries, trial_counts
 from tune_farm.server.report.summary import TaskState, TaskSummary
 from tune_farm.server.search import Search
 from tune_farm.server.state import FarmState, Limits
+from tune_farm.tuner.interfaces import Pruned
 from tune_farm.tuner.loop import untuned
 from tune_farm.tuner.types import Fault, Purpose, Record
 
@@ -32,6 +33,7 @@ def searching(state: FarmState, records: list[Record]) -> Search:
         farm=SimpleNamespace(dashboard_url="http://here"),
         spent_seconds=12.5,
         budget_seconds=60.0,
+        pruned=Pruned(over_limit=3, predicted_slow=40),
     )
     return cast(Search, parts)
 
@@ -77,6 +79,7 @@ def test_tasks_and_clients_say_what_they_do() -> None:
         ("two", "tunes name of a"),
     ]
     assert (picture.measured, picture.failed) == (1, (("lost", 1),))
+    assert picture.pruned == 43
     assert picture.budget_trials == 10
     assert picture.last_failure == "run_error: the cause"
 

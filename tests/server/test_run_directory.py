@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tune_farm.server.run_directory import OpenMode, RunDirectory, lock_owner
+from tune_farm.server.run_directory import OpenMode, RunDirectory, check_out, lock_owner
 from tune_farm.tuner.errors import EnvironmentUnusableError, RunDirectoryError, UsageError
 
 
@@ -167,3 +167,34 @@ def test_unwritable_directory(tmp_path: Path) -> None:
         assert caught.value.exit_code == 2
     with pytest.raises(UsageError, match="cannot write to /proc"):
         RunDirectory.create(Path("/proc/run"), model="m")
+
+
+def test_what_would_be_refused_is_refused_early_and_nothing_is_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    earlier = tmp_path / "earlier"
+    earlier.mkdir()
+    (earlier / "records.jsonl").touch()
+
+    check_out(None, OpenMode.NEW)
+    check_out(tmp_path / "new" / "folder", OpenMode.NEW)
+    check_out(earlier, OpenMode.RESUME)
+    check_out(earlier, OpenMode.RESTART)
+    with pytest.raises(RunDirectoryError, match="holds the records of an earlier run"):
+        check_out(earlier, OpenMode.NEW)
+    with pytest.raises(UsageError, match="nothing to resume"):
+        check_out(tmp_path / "new", OpenMode.RESUME)
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UsageError, match=r"file is no folder"):
+            check_out(path, OpenMode.NEW)
+    with pytest.raises(UsageError, match="cannot write to /proc"):
+        check_out(Path("/proc/here"), OpenMode.NEW)
+
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["earlier", "file", "records.jsonl"]
+
+
+def test_a_locked_directory_is_refused_early_and_stays_locked(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path / "run", model="m") as run:
+        with pytest.raises(RunDirectoryError, match=f"in use by a run: pid {os.getpid()}"):
+            check_out(run.path, OpenMode.RESTART)
+        assert lock_owner(run.path) is not None
+    check_out(tmp_path / "run", OpenMode.NEW)

@@ -137,6 +137,7 @@ def test_the_predictor_is_judged_where_there_is_one() -> None:
     assert summary_of(BASELINE, predicted, strategy="draft").predictor == PredictorSummary(
         spearman=None, recall_at_keep=None, audited=0
     )
+    assert summary_of(BASELINE, predicted, strategy="draft", interrupted_by=2).predictor is None
 
 
 def test_pruned_drafts_are_counted() -> None:

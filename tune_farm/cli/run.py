@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # what these import takes seconds, and --help must not wait f
 
 #: Exit codes above it are 128 + the number of a signal.
 _SIGNALLED = 128
+_BUDGET_OVER = 124
 _MODES = ("--resume", "--restart")
 
 
@@ -82,14 +83,14 @@ _MODES = ("--resume", "--restart")
 @click.option(
     "--keep",
     type=Fraction(),
-    default="0.2",
+    default=0.2,
     show_default=True,
     help="Part of the drafts that may be measured.",
 )
 @click.option(
     "--explore",
     type=Fraction(),
-    default="0.05",
+    default=0.05,
     show_default=True,
     help="Part of what is measured that is taken from the rejected drafts, as an audit.",
 )
@@ -112,8 +113,8 @@ _MODES = ("--resume", "--restart")
     help="Of one candidate; auto: from its operator's baseline.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory.")
-@click.option("--resume", "mode", flag_value="resume", help="Go on with the run in --out.")
-@click.option("--restart", "mode", flag_value="restart", help="Begin the run in --out again.")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option("--restart", is_flag=True, help="Begin the run in --out again.")
 @click.option("--address", help="Ray cluster to join instead of a private one.")
 @click.option("--allow-partial", is_flag=True, help="Tasks without a result are no failure.")
 @click.option("--dry-run", is_flag=True, help="Show what would be tuned, and stop.")
@@ -125,14 +126,18 @@ def run(format: str, dry_run: bool, **options: Any) -> int:  # noqa: A002 - name
     from tune_farm.server.report.screen import Screen
     from tune_farm.server.run import find_place
     from tune_farm.server.run import run as tune
+    from tune_farm.server.run_directory import check_out
 
     config = make_config(options)
     if dry_run:
+        check_out(config.out, config.mode)
         _show_plan(config, find_place(config))
         return 0
     summary = tune(config, say=_say, screen=Screen())
     write_summary(summary, format)
     code = summary.exit_code or 0
+    if code == _BUDGET_OVER:
+        _say("the budget was over before anything was measured; give more with --budget")
     if code > _SIGNALLED:
         _say(f"interrupted; every record is safe; to go on: {_resume_command(summary)}")
     return code
@@ -147,8 +152,13 @@ def make_config(options: Mapping[str, Any]) -> RunConfig:
     from tune_farm.server.config import RunConfig
     from tune_farm.server.run_directory import OpenMode
     from tune_farm.sharding.models.spec import ModelSpec
+    from tune_farm.tuner.errors import UsageError
 
     values = dict(options)
+    resume, restart = values.pop("resume"), values.pop("restart")
+    if resume and restart:
+        raise UsageError("--resume and --restart exclude each other", "give one of the two")
+    mode = OpenMode.RESUME if resume else OpenMode.RESTART if restart else OpenMode.NEW
     spec = ModelSpec(
         model=values.pop("model"),
         batch=values.pop("batch"),
@@ -161,7 +171,7 @@ def make_config(options: Mapping[str, Any]) -> RunConfig:
         budget_seconds=values.pop("budget"),
         build_timeout_seconds=values.pop("build_timeout"),
         run_timeout_seconds=values.pop("run_timeout"),
-        mode=OpenMode(values.pop("mode") or "new"),
+        mode=mode,
         **values,
     )
 
