@@ -47,7 +47,7 @@ _POLL_SECONDS = 0.25
 #: The budget's clock starts with the first candidate, and at last so long after the first order.
 _LONGEST_WARM_UP_SECONDS = 60.0
 #: How long a measurement in flight may still take after Ctrl-C.
-_LAST_WORDS_SECONDS = 2.0
+_LAST_WORDS_SECONDS = 1.5
 
 
 @dataclass(slots=True)
