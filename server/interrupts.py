@@ -16,8 +16,12 @@ class Interrupts:
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Interrupts:
-        """Remember the handlers that leaving sets again."""
+        """Remember the handlers that leaving sets again; until `hold`, Ctrl-C still raises.
+
+        It is noted, too: where it strikes in a callback, Python drops the exception.
+        """
         self._before = {number: signal.getsignal(number) for number in _SIGNALS}
+        signal.signal(signal.SIGINT, self._note_and_raise)
         return self
 
     def hold(self) -> None:
@@ -33,6 +37,10 @@ class Interrupts:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _note_and_raise(self, number: int, _frame: FrameType | None) -> None:
+        self._note(number, _frame)
+        raise KeyboardInterrupt
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         if self.received is None:
