@@ -39,8 +39,10 @@ class Interrupts:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _note_and_raise(self, number: int, _frame: FrameType | None) -> None:
+        is_first = self.received is None
         self._note(number, _frame)
-        raise KeyboardInterrupt
+        if is_first:  # a second one must not cut the clean-up short
+            raise KeyboardInterrupt
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         if self.received is None:

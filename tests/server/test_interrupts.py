@@ -55,3 +55,13 @@ def test_handlers_come_back_also_after_an_error(before: list[int]) -> None:
 
     signal.raise_signal(signal.SIGINT)
     assert before == [signal.SIGINT]
+
+
+def test_until_held_only_the_first_ctrl_c_raises(before: list[int]) -> None:
+    with Interrupts() as interrupts:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)  # in the clean-up
+
+    assert interrupts.received == signal.SIGINT
+    assert before == []

@@ -34,9 +34,10 @@ class CpuTiles:
 def cpu_tiles(nest: Nest, genes: Genes, cpu: Cpu) -> CpuTiles:
     """Look at drafts of one sketch."""
     inlined, stage_elements = _earlier_stages(nest, genes)
+    sizes = _sizes(nest, genes)
     return CpuTiles(
         body=loop_body(nest, genes, cpu),
-        refill_bytes=tuple(_refill(nest, genes, size) for size in cpu.cache_bytes),
+        refill_bytes=tuple(_refill(nest, genes, sizes, size) for size in cpu.cache_bytes),
         stage_elements=stage_elements,
         inlined=inlined,
         epilogue_bytes=_epilogue(nest, genes, cpu),
@@ -44,7 +45,17 @@ def cpu_tiles(nest: Nest, genes: Genes, cpu: Cpu) -> CpuTiles:
     )
 
 
-def _refill(nest: Nest, genes: Genes, capacity: int) -> Floats:
+def _sizes(nest: Nest, genes: Genes) -> Floats:
+    """Bytes of lines inside of the first loops: (loops + 1, accesses, drafts)."""
+    sizes = np.zeros((len(nest.loops) + 1, len(nest.block.accesses), len(genes)))
+    for depth in range(len(sizes)):
+        covered = nest.covered(genes, depth)
+        for index, access in enumerate(nest.block.accesses):
+            sizes[depth, index] = line_bytes(access, covered)
+    return sizes
+
+
+def _refill(nest: Nest, genes: Genes, sizes: Floats, capacity: int) -> Floats:
     """Bytes of lines that pass into a cache: the largest tile that fits moves through the operator.
 
     From one place to the next, along the loop directly around it, it keeps what both have in
@@ -53,11 +64,6 @@ def _refill(nest: Nest, genes: Genes, capacity: int) -> Floats:
     """
     extents = nest.extents(genes).astype(np.float64)
     count, accesses, rows = len(nest.loops), nest.block.accesses, np.arange(len(genes))
-    sizes = np.zeros((count + 1, len(accesses), len(genes)))
-    for depth in range(count + 1):
-        covered = nest.covered(genes, depth)
-        for index, access in enumerate(accesses):
-            sizes[depth, index] = line_bytes(access, covered)
     fits = sizes.sum(axis=1) <= _CACHE_PART * capacity  # (depths, drafts)
     fits[count] = True
     around = _loop_around(extents, fits.argmax(axis=0))
