@@ -23,3 +23,28 @@ class Cpu:
 
     def __post_init__(self) -> None:
         assert len(self.cache_bytes) == len(self.refill_bytes_per_cycle), self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """The streaming multiprocessors of one share, and the memory that all of them share."""
+
+    sms: int  # of the share
+    total_sms: int  # of the whole device: its memory bandwidth serves all of them
+    clock_hertz: float
+    fused_multiply_adds: int  # of one SM in a cycle, at the kernel's data type
+    max_threads: int  # of an SM
+    max_blocks: int  # of an SM
+    max_block_threads: int
+    registers: int  # of an SM, 32 bits each
+    max_thread_registers: int
+    shared_bytes: int  # of an SM
+    max_block_shared_bytes: int  # as the device allows it, opt-in included
+    l2_bytes: int
+    l2_bytes_per_second: float
+    dram_bytes_per_second: float
+    warp: int = 32
+    partitions: int = 4  # warp schedulers of an SM
+
+    def __post_init__(self) -> None:
+        assert 1 <= self.sms <= self.total_sms, self
