@@ -33,13 +33,21 @@ class FinalOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFiles:
+    """One form of a model, by path on a shared disk."""
+
+    module: str  # JSON
+    weights: str  # .npz: the trailing parameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelJob:
     """Everything that it takes to build and run the whole model, by path on a shared disk."""
 
-    module: str  # the module as tuned, JSON
+    given: ModelFiles  # what a gain is measured against
+    tuned: ModelFiles  # as the database's schedules are for; may be the same
     database_workload: str  # TVM's database of the best schedules
     database_records: str
-    weights: str  # .npz: the trailing parameters
     inputs: tuple[tuple[tuple[int, ...], str], ...]  # shape and dtype of the leading parameters
     target_json: str
 

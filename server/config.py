@@ -9,6 +9,7 @@ from typing import Any, Literal
 import tomli_w
 
 from tune_farm.server.run_directory import OpenMode
+from tune_farm.sharding.layout import Layout
 from tune_farm.sharding.models.spec import ModelSpec
 
 #: `--effort`: trials a task where neither a budget nor a number of trials is given.
@@ -24,6 +25,7 @@ class RunConfig:
     clients: int | None  # None: as many as the share allows
     device: str
     target: str | None  # a TVM tag or JSON; None: this device
+    layout: Layout | None  # of the model's tensors; None: what is predicted to run faster
     budget_seconds: float | None
     effort: str  # decides the trials where nothing else limits them
     trials: int | None
@@ -61,5 +63,6 @@ class RunConfig:
         item = asdict(self)
         item.update({f"model_{name}": value for name, value in item.pop("spec").items()})
         item["mode"] = self.mode.value
+        item["layout"] = None if self.layout is None else self.layout.value
         item["out"] = None if self.out is None else str(self.out)
         return item

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from tune_farm.client.devices.cpu_core import cpu_core
+from tune_farm.server.layout_choice import packed_is_faster
 from tune_farm.sharding.compiler_output import compiler_output_logged
 from tune_farm.sharding.extract import Extraction, extract
+from tune_farm.sharding.layout import Layout
 from tune_farm.sharding.lower import LoweredModel, lower
 from tune_farm.sharding.models.load import load_model
-from tune_farm.sharding.models.spec import ModelSpec
+from tune_farm.sharding.models.spec import LoadedModel, ModelSpec
 from tune_farm.tuner.errors import UsageError
 from tune_farm.tuner.types import Device, Share, Task
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +26,7 @@ class Prepared:
     """A model ready to be tuned."""
 
     lowered: LoweredModel
+    baseline: LoweredModel  # the model as given: what a gain is measured against
     extraction: Extraction
     selected: tuple[Task, ...]
     target_json: str
@@ -35,13 +39,12 @@ class Prepared:
     @property
     def module_json(self) -> str:
         """The module as tuned, as TVM's JSON; the weights are its trailing parameters."""
-        import tvm
+        return _module_json(self.lowered)
 
-        return str(tvm.ir.save_json(self.lowered.module))
-
-    def write_weights(self, path: Path) -> None:
-        """Write the weights as an .npz, in the order of the trailing parameters."""
-        np.savez(path, *self.lowered.weights)
+    @property
+    def baseline_json(self) -> str:
+        """The module as given, as TVM's JSON."""
+        return _module_json(self.baseline)
 
     @property
     def inputs(self) -> tuple[tuple[tuple[int, ...], str], ...]:
@@ -58,10 +61,20 @@ def prepare(
     device: Device,
     share: Share,
     target: str | None,
+    layout: Layout | None,
     selection: tuple[int, ...] | None,
     with_weights: bool,
 ) -> Prepared:
     """Load, lower and cut a model; imports TVM (seconds).
+
+    Args:
+        spec: the model.
+        device: what is tuned for.
+        share: of the device.
+        target: a TVM tag or JSON; None: this device's.
+        layout: of the model's tensors; None: what is predicted to run faster.
+        selection: indices of tasks; None: all.
+        with_weights: whether their values are needed, or their shapes are enough.
 
     Raises:
         UsageError: the model, the target or the selection can't be used.
@@ -69,14 +82,43 @@ def prepare(
     compiled_for = make_target(target, device, share)
     loaded = load_model(spec, with_weights=with_weights)
     with compiler_output_logged():
-        lowered = lower(loaded, compiled_for)
-        extraction = extract(lowered, compiled_for)
+        baseline = lower(loaded, compiled_for)
+        extraction = extract(baseline, compiled_for)
+        lowered = baseline
+        if layout is not Layout.GIVEN:
+            packed = _packed(loaded, compiled_for, is_asked=layout is Layout.PACKED)
+            if packed is not None:
+                found = extract(packed, compiled_for)
+                if layout is Layout.PACKED or packed_is_faster(
+                    extraction.tasks, found.tasks, cpu_core(share.granted)
+                ):
+                    lowered, extraction = packed, found
     return Prepared(
         lowered=lowered,
+        baseline=baseline,
         extraction=extraction,
         selected=_select(extraction, selection),
         target_json=str(compiled_for),
     )
+
+
+def _packed(loaded: LoadedModel, target: Any, *, is_asked: bool) -> LoweredModel | None:
+    """The packed form; None where the compiler can't make it and nobody insists."""
+    if target.kind.name != "llvm" and not is_asked:
+        return None  # no law says yet when it is faster on a GPU
+    try:
+        return lower(loaded, target, Layout.PACKED)
+    except UsageError:
+        if is_asked:
+            raise
+        _LOG.debug("%s stays as given: it can't be packed", loaded.name, exc_info=True)
+        return None
+
+
+def _module_json(lowered: LoweredModel) -> str:
+    import tvm
+
+    return str(tvm.ir.save_json(lowered.module))
 
 
 def make_target(asked: str | None, device: Device, share: Share) -> Any:

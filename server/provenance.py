@@ -14,6 +14,7 @@ from typing import Any
 
 import tune_farm
 from tune_farm.server.config import RunConfig
+from tune_farm.sharding.layout import Layout
 from tune_farm.tuner.records.schema import Header
 from tune_farm.tuner.types import Device, Share
 
@@ -21,7 +22,13 @@ _PACKAGES = ("apache-tvm", "apache-tvm-ffi", "ray", "numpy", "xgboost", "onnx")
 
 
 def header_of(
-    config: RunConfig, *, run_id: str, device: Device, share: Share, target_json: str
+    config: RunConfig,
+    *,
+    run_id: str,
+    device: Device,
+    share: Share,
+    target_json: str,
+    layout: Layout,
 ) -> Header:
     """The header of a run's journal."""
     return Header(
@@ -40,6 +47,7 @@ def header_of(
         tvm_version=_version("apache-tvm"),
         seed=config.seed,
         strategy=config.strategy,
+        layout=layout.value,
         created=time.time(),
     )
 

@@ -13,7 +13,6 @@ from tune_farm.client.agent import AgentOptions
 from tune_farm.client.devices.compiler import require_compiler
 from tune_farm.client.devices.cpu_core import cpu_core
 from tune_farm.client.devices.inventory import Selection, select
-from tune_farm.client.messages import ModelJob
 from tune_farm.client.share.cores import Slot, describe, plan_slots
 from tune_farm.server.cleaner import Cleaner
 from tune_farm.server.config import RunConfig
@@ -22,6 +21,7 @@ from tune_farm.server.failures import FailureLog
 from tune_farm.server.farm import Farm
 from tune_farm.server.interrupts import Interrupts
 from tune_farm.server.ledger import Ledger
+from tune_farm.server.model_job import make_job
 from tune_farm.server.preparation import Prepared, prepare
 from tune_farm.server.processes import end_leftovers, make_temp_dir, mark
 from tune_farm.server.progress import picture_of
@@ -29,8 +29,7 @@ from tune_farm.server.provenance import environment, header_of
 from tune_farm.server.report.screen import Screen
 from tune_farm.server.report.summary import Summary, summary_to_json
 from tune_farm.server.run_directory import (
-    TUNING_RECORDS,
-    WORKLOADS,
+    JOURNAL,
     OpenMode,
     RunDirectory,
     check_out,
@@ -39,10 +38,11 @@ from tune_farm.server.search import Search
 from tune_farm.server.state import FarmState, Limits
 from tune_farm.server.tvm_export import export_database
 from tune_farm.server.verdict import Verdict
+from tune_farm.sharding.layout import Layout
 from tune_farm.tuner.build.pool import BuildOptions
 from tune_farm.tuner.errors import RunDirectoryError
 from tune_farm.tuner.measure.runner import RunOptions
-from tune_farm.tuner.records.journal import Journal
+from tune_farm.tuner.records.journal import Journal, read_journal
 from tune_farm.tuner.records.schema import Header, difference
 from tune_farm.tuner.strategy.choice import SearchOptions
 from tune_farm.tuner.strategy.draft import DraftOptions
@@ -102,6 +102,7 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
             device=place.selection.device,
             share=place.slots[0].share,
             target=config.target,
+            layout=_layout(config),
             selection=config.tasks,
             with_weights=True,
         )
@@ -109,13 +110,17 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
         directory = stack.enter_context(
             RunDirectory.create(config.out, model=config.spec.model, mode=config.mode)
         )
-        say(f"{len(prepared.selected)} tasks to tune; run directory {directory.path}")
+        say(
+            f"{len(prepared.selected)} tasks to tune, tensors {prepared.lowered.layout.value}; "
+            f"run directory {directory.path}"
+        )
         header = header_of(
             config,
             run_id=directory.run_id,
             device=place.selection.device,
             share=place.slots[0].share,
             target_json=prepared.target_json,
+            layout=prepared.lowered.layout,
         )
         journal = _open_journal(directory, config, header)
         stack.callback(journal.close)
@@ -138,6 +143,13 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
         export_database(directory.path, prepared.selected, _gained(search) if ships else ())
         directory.write_summary(summary_to_json(summary))
         return summary
+
+
+def _layout(config: RunConfig) -> Layout | None:
+    """The layout asked for; a run that goes on keeps the one that was chosen."""
+    if config.layout is not None or config.mode is not OpenMode.RESUME or config.out is None:
+        return config.layout
+    return Layout(read_journal(config.out / JOURNAL).header.layout)
 
 
 def _ships_tuned(summary: Summary, search: Search) -> bool:
@@ -198,7 +210,7 @@ def _tune(
             tasks={task.id: task for task in prepared.selected},
             budget_seconds=config.budget_seconds,
             pruned=pruned,
-            make_job=lambda: _make_job(prepared, directory.path, temp_dir, search),
+            make_job=lambda: make_job(prepared, directory.path, temp_dir, _gained(search)),
             show=lambda search: screen.update(picture_of(search)),
         )
         with screen:
@@ -259,17 +271,3 @@ def _state(config: RunConfig, prepared: Prepared, journal: Journal) -> FarmState
 def _gained(search: Search) -> tuple[Record, ...]:
     entries = search.state.ledger.entries.values()
     return tuple(entry.best for entry in entries if entry.gained and entry.best is not None)
-
-
-def _make_job(prepared: Prepared, directory: Path, temp_dir: Path, search: Search) -> ModelJob:
-    weights = temp_dir / "weights.npz"
-    prepared.write_weights(weights)
-    export_database(directory, prepared.selected, _gained(search))
-    return ModelJob(
-        module=str((directory / "model.tvm.json").resolve()),
-        database_workload=str((directory / WORKLOADS).resolve()),
-        database_records=str((directory / TUNING_RECORDS).resolve()),
-        weights=str(weights),
-        inputs=prepared.inputs,
-        target_json=prepared.target_json,
-    )

@@ -19,6 +19,7 @@ from tune_farm.tuner.errors import RunDirectoryError, UsageError
 from tune_farm.tuner.records.durable import sync_directory, write_atomically, write_error
 
 JOURNAL = "records.jsonl"
+MODEL = "model.tvm.json"
 SUMMARY = "summary.json"
 EVENTS = "events.jsonl"
 WORKLOADS = "database_workload.json"
@@ -103,7 +104,7 @@ class RunDirectory:
     @property
     def model_path(self) -> Path:
         """The module as tuned, as TVM's JSON text."""
-        return self.path / "model.tvm.json"
+        return self.path / MODEL
 
     @property
     def failures_path(self) -> Path:

@@ -55,6 +55,7 @@ class Verdict:
                 total=self.share.total,
             ),
             clients=self.clients,
+            layout=search.journal.header.layout,
             tasks=tasks,
             untunable=self._untunable(),
             skipped=self._skipped(),

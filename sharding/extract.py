@@ -12,6 +12,7 @@ from tvm.s_tir.meta_schedule.database import Workload
 from tune_farm.sharding.arguments import argument_specs, symbolic_sizes
 from tune_farm.sharding.calls import OperatorCall, operator_calls
 from tune_farm.sharding.cost import measure_cost
+from tune_farm.sharding.layout import Layout
 from tune_farm.sharding.lower import LoweredModel
 from tune_farm.sharding.naming import kind_of, readable_name, shape_text, unique_names
 from tune_farm.sharding.refine import refined_kind
@@ -89,7 +90,7 @@ def _examine(
     if reason is not None:
         kind = kind_of(call.name, has_reduction=False)
         return Untunable(name=name, kind=kind, weight=call.weight, reason=reason)
-    return _make_task(function, call, target_json)
+    return _make_task(function, call, target_json, lowered.layout)
 
 
 def _skip(name: str, weight: int, unknown: tuple[str, ...], bindable: tuple[str, ...]) -> Skipped:
@@ -113,7 +114,9 @@ def workload_id(module: tvm.IRModule) -> str:
     return str(Workload(module).as_json()[0])
 
 
-def _make_task(function: tirx.PrimFunc, call: OperatorCall, target_json: str) -> Task:
+def _make_task(
+    function: tirx.PrimFunc, call: OperatorCall, target_json: str, layout: Layout
+) -> Task:
     arguments = argument_specs(function)
     cost = measure_cost(function, arguments)
     module = normalize(function)
@@ -121,7 +124,7 @@ def _make_task(function: tirx.PrimFunc, call: OperatorCall, target_json: str) ->
     return Task(
         id=workload_id(module),
         name=f"{readable_name(call.name)}.{shape_text(arguments[-1].shape)}",
-        kind=refined_kind(kind, arguments),
+        kind=refined_kind(kind, arguments, layout),
         weight=call.weight,
         flops=cost.flops,
         bytes_moved=cost.bytes_moved,

@@ -15,8 +15,11 @@ import tvm
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
+from tune_farm.sharding.channels_last import channels_last
 from tune_farm.sharding.externalize import externalize_constants
+from tune_farm.sharding.layout import Layout
 from tune_farm.sharding.models.spec import LoadedModel
+from tune_farm.sharding.packing import pack_weights
 from tune_farm.tuner.errors import UsageError
 
 #: What the compiler's importer and passes raise for a model that they cannot handle.
@@ -47,6 +50,7 @@ class LoweredModel:
     """A module of fused operators; its `main` takes the inputs, then the weights."""
 
     name: str
+    layout: Layout
     module: tvm.IRModule
     inputs: tuple[InputSpec, ...]
     weights: tuple[npt.NDArray[np.generic], ...]  # for the trailing parameters, or empty
@@ -108,7 +112,9 @@ def _symbolic_dims(main: relax.Function) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def lower(loaded: LoadedModel, target: tvm.target.Target) -> LoweredModel:
+def lower(
+    loaded: LoadedModel, target: tvm.target.Target, layout: Layout = Layout.GIVEN
+) -> LoweredModel:
     """Lower a model to fused operators for a target, nothing scheduled yet.
 
     Raises:
@@ -116,18 +122,23 @@ def lower(loaded: LoadedModel, target: tvm.target.Target) -> LoweredModel:
     """
     with _usage_errors(loaded, "import"):
         module = from_onnx(loaded.proto)
+    inputs = _input_specs(loaded, module["main"])
     with (
         _usage_errors(loaded, "lower"),
         target,
         tvm.transform.PassContext(opt_level=3),
     ):
+        if layout is Layout.PACKED:
+            module = channels_last(module, input_count=len(inputs))
         module = relax.get_pipeline("zero")(module)
-    inputs = _input_specs(loaded, module["main"])
     module, weights = externalize_constants(module, input_count=len(inputs))
+    if layout is Layout.PACKED:
+        module, weights = pack_weights(module, weights, input_count=len(inputs))
     main = module["main"]
     returned = main.ret_ty
     return LoweredModel(
         name=loaded.name,
+        layout=layout,
         module=module,
         inputs=inputs,
         weights=weights,

@@ -63,8 +63,9 @@ def compare_whole_model(
         child.send(
             LoadModels(
                 baseline_library=str(libraries[0]),
+                baseline_weights=job.given.weights,
                 tuned_library=str(libraries[1]),
-                weights=job.weights,
+                tuned_weights=job.tuned.weights,
                 inputs=tuple((shape, dtype, _INTEGER_INPUT_BOUND) for shape, dtype in job.inputs),
                 seed=_INPUT_SEED,
             )
@@ -106,6 +107,7 @@ def _run_pairs(child: Child, repeats: PairedRepeats) -> Comparison:
 
 def _compile_both(job: ModelJob, slot: Slot, scratch: Path) -> tuple[Path, Path]:
     libraries = scratch / "model-untuned.so", scratch / "model-tuned.so"
+    modules = job.given.module, job.tuned.module
     databases = None, (job.database_workload, job.database_records)
     child = Child(
         Birth(
@@ -118,10 +120,10 @@ def _compile_both(job: ModelJob, slot: Slot, scratch: Path) -> tuple[Path, Path]
         )
     )
     try:
-        for library, database in zip(libraries, databases, strict=True):
+        for library, module, database in zip(libraries, modules, databases, strict=True):
             child.send(
                 CompileModel(
-                    module=job.module,
+                    module=module,
                     database=database,
                     target_json=job.target_json,
                     library=str(library),

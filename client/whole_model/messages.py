@@ -29,8 +29,9 @@ class LoadModels:
     """Owner → running child: load both builds, their weights, and one set of inputs."""
 
     baseline_library: str
+    baseline_weights: str  # .npz
     tuned_library: str
-    weights: str  # .npz
+    tuned_weights: str  # .npz; the same file where both builds take the same
     inputs: tuple[
         tuple[tuple[int, ...], str, int], ...
     ]  # shape, dtype, exclusive upper bound of integers

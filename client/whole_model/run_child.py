@@ -45,17 +45,21 @@ class Models:
             True: VirtualMachine(tvm.runtime.load_module(request.tuned_library), tvm.cpu()),
         }
         rng = np.random.default_rng(request.seed)
-        self._arrays = [_draw(rng, *spec) for spec in request.inputs]
-        with np.load(request.weights) as stored:
-            self._arrays += [stored[f"arr_{i}"] for i in range(len(stored.files))]
-        self._arguments = _tensors(self._arrays)
+        inputs = [_draw(rng, *spec) for spec in request.inputs]
+        #: The untuned build's: what is nudged to learn how far rounding alone moves its output.
+        self._arrays = [*inputs, *_weights(request.baseline_weights)]
+        untuned = _tensors(self._arrays)
+        tuned = untuned
+        if request.tuned_weights != request.baseline_weights:
+            tuned = [*untuned[: len(inputs)], *_tensors(_weights(request.tuned_weights))]
+        self._arguments = {False: untuned, True: tuned}
         self._outputs: dict[bool, list[NDArray[np.generic]]] = {}
 
     def run(self, *, tuned: bool) -> float:
         """Run one build; seconds."""
-        main = self._machines[tuned]["main"]
+        main, arguments = self._machines[tuned]["main"], self._arguments[tuned]
         started = time.perf_counter()
-        result = main(*self._arguments)
+        result = main(*arguments)
         seconds = time.perf_counter() - started
         self._outputs[tuned] = _arrays(result)
         return seconds
@@ -69,6 +73,11 @@ class Models:
             run_untuned=lambda arrays: _arrays(self._machines[False]["main"](*_tensors(arrays))),
         )
         return OutputsCompared(agreement=found)
+
+
+def _weights(path: str) -> list[NDArray[np.generic]]:
+    with np.load(path) as stored:
+        return [stored[f"arr_{i}"] for i in range(len(stored.files))]
 
 
 def _tensors(arrays: Arrays) -> list[Any]:

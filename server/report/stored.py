@@ -71,6 +71,7 @@ def summary_of_journal(directory: Path, contents: JournalContents) -> Summary:
         device=header.device_class.name,
         share=_share(header),
         clients=len({record.client for record in records}),
+        layout=header.layout,
         tasks=_tasks(records, _named(directory / EVENTS)),
         untunable=(),
         skipped=(),

@@ -113,6 +113,7 @@ class Summary:
     device: str
     share: ShareSummary
     clients: int
+    layout: str  # of the model's tensors: "given" or "packed"
     tasks: tuple[TaskSummary, ...]
     untunable: tuple[LeftOut, ...]  # cannot be tuned
     skipped: tuple[LeftOut, ...]  # were not selected
@@ -156,6 +157,7 @@ def summary_from_json(item: dict[str, Any]) -> Summary:
             device=item["device"],
             share=ShareSummary(**item["share"]),
             clients=item["clients"],
+            layout=item.get("layout", "given"),  # the only one there was
             tasks=tuple(
                 TaskSummary(**row | {"state": TaskState(row["state"])}) for row in item["tasks"]
             ),

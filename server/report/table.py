@@ -15,6 +15,7 @@ from tune_farm.server.report.units import (
     format_spread,
 )
 
+_LAYOUTS = {"given": "as given", "packed": "channels last, weights in panels"}
 _STYLES = {
     TaskState.TUNED: "green",
     TaskState.BASELINE: "yellow",
@@ -69,6 +70,7 @@ def facts(summary: Summary) -> list[tuple[str, str]]:
         ("run", summary.run_directory),
         ("share", share_text(summary)),
         ("clients", str(summary.clients)),
+        ("layout", _LAYOUTS.get(summary.layout, summary.layout)),
         ("trials", trials_text(summary.trials)),
         ("end to end", end_to_end_text(summary.end_to_end)),
         ("wall time", format_duration(summary.wall_seconds)),

@@ -66,6 +66,7 @@ HEADER = Header(
     tvm_version="0.27.0",
     seed=0,
     strategy="metaschedule",
+    layout="given",
     created=0.0,
 )
 

@@ -12,6 +12,7 @@ from tune_farm.client.messages import (
     FinalOrder,
     Message,
     ModelCompared,
+    ModelFiles,
     ModelJob,
     Order,
     OrderDone,
@@ -26,10 +27,10 @@ from tune_farm.tuner.types import Fault, Purpose
 
 TASKS = [plain_task("a"), plain_task("b")]
 JOB = ModelJob(
-    module="m",
+    given=ModelFiles(module="m", weights="n"),
+    tuned=ModelFiles(module="p", weights="q"),
     database_workload="w",
     database_records="r",
-    weights="n",
     inputs=(),
     target_json="{}",
 )

@@ -56,6 +56,7 @@ def header() -> Header:
         tvm_version="0",
         seed=0,
         strategy="metaschedule",
+        layout="given",
         created=0.0,
     )
 

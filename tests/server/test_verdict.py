@@ -56,7 +56,9 @@ def summary_of(
 ) -> Summary:
     search = SimpleNamespace(
         state=FarmState(Ledger([TASK], records), {"a": 1.0}, Limits()),
-        journal=SimpleNamespace(records=records, header=SimpleNamespace(run_id="run-1")),
+        journal=SimpleNamespace(
+            records=records, header=SimpleNamespace(run_id="run-1", layout="packed")
+        ),
         failures=SimpleNamespace(first="run_error: the cause" if FAILED in records else None),
         comparison=compared,
         comparison_failure=comparison_failure,
@@ -77,7 +79,11 @@ def summary_of(
         share=SHARE,
         clients=2,
         prepared=Prepared(
-            lowered=cast(Any, None), extraction=EXTRACTION, selected=(TASK,), target_json="{}"
+            lowered=cast(Any, None),
+            baseline=cast(Any, None),
+            extraction=EXTRACTION,
+            selected=(TASK,),
+            target_json="{}",
         ),
         search=cast(Search, search),
         interrupted_by=interrupted_by,

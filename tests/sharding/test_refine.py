@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tune_farm.sharding.layout import Layout
 from tune_farm.sharding.refine import refined_kind
 from tune_farm.tuner.types import TensorSpec
 
@@ -27,13 +28,35 @@ def specs(*shapes: Shape) -> list[TensorSpec]:
 )
 def test_convolutions_are_told_apart_by_their_kernel(kernel: Shape, kind: str) -> None:
     arguments = specs((1, 8, 7, 7), kernel, (1, kernel[0], 7, 7))
-    assert refined_kind("conv2d", arguments) == kind
+    assert refined_kind("conv2d", arguments, Layout.GIVEN) == kind
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind"),
+    [
+        ((3, 3, 8, 16), "conv2d"),
+        ((2, 3, 3, 8, 8), "conv2d"),  # in panels
+        ((3, 3, 1, 8), "depthwise_conv2d"),
+        ((3, 3, 4, 16), "grouped_conv2d"),
+    ],
+)
+def test_convolutions_are_told_apart_when_channels_are_last(kernel: Shape, kind: str) -> None:
+    arguments = specs((1, 7, 7, 8), kernel, (1, 1, 1, 16), (1, 7, 7, 16))
+    assert refined_kind("conv2d", arguments, Layout.PACKED) == kind
+
+
+def test_a_weight_in_panels_is_no_stack_of_matrices() -> None:
+    arguments = specs((1, 4, 32), (4, 32, 16), (1, 4, 64))
+    assert refined_kind("matmul", arguments, Layout.PACKED) == "matmul"
 
 
 def test_matmul_of_two_stacks_is_a_batch_matmul() -> None:
-    assert refined_kind("matmul", specs((2, 4, 8), (2, 8, 4), (2, 4, 4))) == "batch_matmul"
-    assert refined_kind("matmul", specs((2, 4, 8), (8, 4), (2, 4, 4))) == "matmul"
+    assert (
+        refined_kind("matmul", specs((2, 4, 8), (2, 8, 4), (2, 4, 4)), Layout.GIVEN)
+        == "batch_matmul"
+    )
+    assert refined_kind("matmul", specs((2, 4, 8), (8, 4), (2, 4, 4)), Layout.GIVEN) == "matmul"
 
 
 def test_other_kinds_stay() -> None:
-    assert refined_kind("softmax", specs((2, 4), (2, 4))) == "softmax"
+    assert refined_kind("softmax", specs((2, 4), (2, 4)), Layout.GIVEN) == "softmax"

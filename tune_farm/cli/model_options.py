@@ -13,7 +13,14 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def model_options(command: _Command) -> _Command:
-    """Add MODEL, `--batch`, `--seq` and `--shape`."""
+    """Add MODEL, `--batch`, `--seq`, `--shape` and `--layout`."""
+    command = click.option(
+        "--layout",
+        type=click.Choice(["auto", "given", "packed"]),
+        default="auto",
+        show_default=True,
+        help="Of tensors: as given, or channels last with weights in panels; auto: by prediction.",
+    )(command)
     command = click.option(
         "--shape",
         type=ShapeBinding(),

@@ -151,6 +151,7 @@ def make_config(options: Mapping[str, Any]) -> RunConfig:
     """
     from tune_farm.server.config import RunConfig
     from tune_farm.server.run_directory import OpenMode
+    from tune_farm.sharding.layout import Layout
     from tune_farm.sharding.models.spec import ModelSpec
     from tune_farm.tuner.errors import UsageError
 
@@ -165,8 +166,10 @@ def make_config(options: Mapping[str, Any]) -> RunConfig:
         sequence=values.pop("seq"),
         shapes=tuple(values.pop("shape")),
     )
+    layout = values.pop("layout")
     return RunConfig(
         spec=spec,
+        layout=None if layout == "auto" else Layout(layout),
         sm_share_percent=values.pop("sm_share"),
         budget_seconds=values.pop("budget"),
         build_timeout_seconds=values.pop("build_timeout"),
@@ -185,6 +188,7 @@ def _show_plan(config: RunConfig, place: Place) -> None:
         device=device,
         share=place.slots[0].share,
         target=config.target,
+        layout=config.layout,
         selection=config.tasks,
         with_weights=False,
     )

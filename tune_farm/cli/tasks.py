@@ -30,6 +30,7 @@ def tasks(
     batch: int,
     seq: int,
     shape: tuple[tuple[str, int], ...],
+    layout: str,
     device: str,
     target: str | None,
     sm_share: int,
@@ -38,6 +39,7 @@ def tasks(
     from tune_farm.client.devices.inventory import select
     from tune_farm.client.share.cores import plan_slots
     from tune_farm.server.preparation import prepare
+    from tune_farm.sharding.layout import Layout
     from tune_farm.sharding.models.spec import ModelSpec
 
     selection = select(device)
@@ -46,6 +48,7 @@ def tasks(
         device=selection.device,
         share=plan_slots(selection.cores, sm_share, None)[0].share,
         target=target,
+        layout=None if layout == "auto" else Layout(layout),
         selection=None,
         with_weights=False,
     )

@@ -53,6 +53,7 @@ class Header:
     tvm_version: str
     seed: int
     strategy: str
+    layout: str  # of the model's tensors: its tasks follow from it
     created: float  # Unix time
     v: int = VERSION
 
@@ -165,6 +166,7 @@ def header_to_json(header: Header) -> JsonObject:
         "tvm_version": header.tvm_version,
         "seed": header.seed,
         "strategy": header.strategy,
+        "layout": header.layout,
         "created": header.created,
     }
 
@@ -194,6 +196,7 @@ def header_from_json(item: JsonObject) -> Header:
             tvm_version=item["tvm_version"],
             seed=int(item["seed"]),
             strategy=item["strategy"],
+            layout=item.get("layout", "given"),  # the only one there was
             created=float(item["created"]),
         )
     except KeyError as error:
@@ -222,6 +225,7 @@ def _identity(header: Header) -> JsonObject:
         "batch": header.batch,
         "sequence": header.sequence,
         "shapes": dict(header.shapes),
+        "layout": header.layout,
         "target": _parsed(header.target_json),
         "device kind": device.kind,
         "device name": device.name,

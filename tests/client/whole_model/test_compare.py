@@ -12,7 +12,7 @@ import tvm
 from tvm import relax
 
 from tests.tuner.operators import TARGET_JSON
-from tune_farm.client.messages import ModelJob
+from tune_farm.client.messages import ModelFiles, ModelJob
 from tune_farm.client.share.cores import Slot
 from tune_farm.client.whole_model.agreement import Agreement
 from tune_farm.client.whole_model.compare import (
@@ -46,11 +46,12 @@ def job(tmp_path: Path) -> ModelJob:
     np.savez(tmp_path / "weights.npz", np.ones((16, 8), "float32"))
     for name in ("workloads.json", "records.json"):
         (tmp_path / name).touch()
+    files = ModelFiles(module=str(tmp_path / "model.json"), weights=str(tmp_path / "weights.npz"))
     return ModelJob(
-        module=str(tmp_path / "model.json"),
+        given=files,
+        tuned=files,
         database_workload=str(tmp_path / "workloads.json"),
         database_records=str(tmp_path / "records.json"),
-        weights=str(tmp_path / "weights.npz"),
         inputs=(((2, 16), "float32"),),
         target_json=TARGET_JSON,
     )
@@ -76,5 +77,8 @@ def test_a_model_that_does_not_build_says_which_and_why(job: ModelJob, tmp_path:
 
     with pytest.raises(ModelDoesNotBuildError, match=r"the untuned model does not build: \w+Error"):
         compare_whole_model(
-            replace(job, module=str(broken)), slot=SLOT, scratch=tmp_path, repeats=PairedRepeats()
+            replace(job, given=replace(job.given, module=str(broken))),
+            slot=SLOT,
+            scratch=tmp_path,
+            repeats=PairedRepeats(),
         )

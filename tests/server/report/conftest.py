@@ -48,6 +48,7 @@ def summary() -> Summary:
         device="Test CPU [a]",
         share=ShareSummary(kind="cores", percent=40, granted=4, total=8),
         clients=2,
+        layout="packed",
         tasks=TASKS,
         untunable=(LeftOut(name="nms", reason="symbolic shape"),),
         skipped=(LeftOut(name="softmax", reason="not selected"),),

@@ -47,6 +47,7 @@ def run(tmp_path: Path, record: MakeRecord) -> Path:
         tvm_version="0.27.0",
         seed=0,
         strategy="metaschedule",
+        layout="given",
         created=records[0].time - 60,
     )
     with Journal.create(tmp_path / "records.jsonl", header) as journal:

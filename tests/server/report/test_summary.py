@@ -38,6 +38,7 @@ def test_keys_of_the_contract(summary: Summary) -> None:
         "device",
         "share",
         "clients",
+        "layout",
         "tasks",
         "trials",
         "end_to_end",

@@ -81,5 +81,6 @@ def header() -> Header:
         tvm_version="0.27.0",
         seed=0,
         strategy="metaschedule",
+        layout="given",
         created=1_700_000_000.0,
     )
