@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,7 @@ class StockOptions:
     """What is tuned, and under which limits."""
 
     model: str
-    tasks: tuple[int, ...]  # as `tune-farm tasks` counts them
+    tasks: tuple[int, ...] | None  # as `tune-farm tasks --layout given` counts them; None: all
     share_percent: int
     clients: int  # of the other side: decides the cores of a share, and so the target
     trials_per_task: int
@@ -37,6 +38,7 @@ class StockOptions:
     repeat_milliseconds: int
     build_timeout_seconds: float
     seed: int
+    work_dir: str | None = None  # where TVM's database stays; None: nowhere
 
 
 def timed_runner(inner: Any) -> Any:
@@ -88,7 +90,8 @@ def tune(options: StockOptions, prepared: Prepared, cores: int) -> None:
             number=1, repeat=options.repeats, min_repeat_ms=options.repeat_milliseconds
         )
     )
-    with tempfile.TemporaryDirectory() as folder:
+    with ExitStack() as stack:
+        folder = options.work_dir or stack.enter_context(tempfile.TemporaryDirectory())
         ms.tune_tasks(
             tasks=contexts,
             task_weights=[float(task.weight) for task in prepared.selected],
@@ -115,7 +118,7 @@ def main() -> None:
         share=slots[0].share,
         target=None,
         layout=Layout.GIVEN,
-        selection=tuple(options.tasks),
+        selection=None if options.tasks is None else tuple(options.tasks),
         with_weights=False,
     )
     tune(options, prepared, len(selection.cores))

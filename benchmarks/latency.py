@@ -1,0 +1,131 @@
+"""Holds one build of a model and runs it once for each line on stdin; prints the seconds.
+
+`python -m benchmarks.latency SIDE MODEL RUN_DIRECTORY`, with the cores to use set from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tune_farm.client.whole_model.compile_child import compile_model
+from tune_farm.client.whole_model.messages import CompileModel
+from tune_farm.server.run_directory import TUNING_RECORDS, WORKLOADS
+from tune_farm.sharding.layout import Layout
+from tune_farm.sharding.lower import InputSpec, LoweredModel, lower
+from tune_farm.sharding.models.load import load_model
+from tune_farm.sharding.models.spec import ModelSpec
+
+Run = Callable[[], object]
+
+
+def inputs_of(specs: Sequence[InputSpec]) -> list[np.ndarray]:
+    """The same inputs for every side; ids and masks are 0 or 1."""
+    rng = np.random.default_rng(0)
+    arrays = []
+    for spec in specs:
+        shape = [int(extent) for extent in spec.shape]
+        if np.dtype(spec.dtype).kind == "f":
+            arrays.append(rng.standard_normal(shape).astype(spec.dtype))
+        else:
+            arrays.append(rng.integers(0, 2, shape).astype(spec.dtype))
+    return arrays
+
+
+def tuned(model: str, directory: Path) -> Run:
+    """The model as a run directory has it."""
+    header = json.loads((directory / "records.jsonl").read_text().splitlines()[0])
+    lowered = _lowered(model, header["target"], Layout(header["layout"]))
+    return _tvm(lowered, directory, header["target"])
+
+
+def _tvm(lowered: LoweredModel, directory: Path, target_json: str) -> Run:
+    """A module compiled with the database in a directory."""
+    import tvm
+    from tvm.relax import VirtualMachine
+
+    with tempfile.TemporaryDirectory() as folder:
+        module, library = Path(folder) / "model.json", Path(folder) / "model.so"
+        module.write_text(tvm.ir.save_json(lowered.module))
+        workloads, records = directory / WORKLOADS, directory / TUNING_RECORDS
+        compile_model(
+            CompileModel(
+                module=str(module),
+                database=(str(workloads), str(records)),
+                target_json=target_json,
+                library=str(library),
+            )
+        )
+        machine = VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
+    main = machine["main"]
+    arrays = [*inputs_of(lowered.inputs), *lowered.weights]
+    arguments = [tvm.runtime.tensor(array, tvm.cpu()) for array in arrays]
+    return lambda: main(*arguments)
+
+
+def metaschedule(model: str, work_dir: Path) -> Run:
+    """The model as given, with the best schedules of TVM's own database."""
+    from tune_farm.client.devices.inventory import select
+    from tune_farm.client.share.cores import plan_slots
+    from tune_farm.server.preparation import make_target
+
+    selection = select("cpu")
+    share = plan_slots(selection.cores, 100, 1)[0].share
+    target_json = str(make_target(None, selection.device, share))
+    return _tvm(_lowered(model, target_json, Layout.GIVEN), work_dir, target_json)
+
+
+def onnxruntime(model: str, directory: Path) -> Run:
+    """The same graph and weights in onnxruntime, all its optimizations on."""
+    import onnxruntime as ort
+
+    header = json.loads((directory / "records.jsonl").read_text().splitlines()[0])
+    lowered = _lowered(model, header["target"], Layout.GIVEN)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    options.inter_op_num_threads = 1
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    proto = load_model(ModelSpec(model=model), with_weights=True).proto
+    session = ort.InferenceSession(
+        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [spec.name for spec in lowered.inputs]
+    feed = dict(zip(names, inputs_of(lowered.inputs), strict=True))
+    return lambda: session.run(None, feed)
+
+
+def _lowered(model: str, target_json: str, layout: Layout) -> LoweredModel:
+    import tvm
+
+    loaded = load_model(ModelSpec(model=model), with_weights=True)
+    return lower(loaded, tvm.target.Target(json.loads(target_json)), layout)
+
+
+SIDES: dict[str, Callable[[str, Path], Run]] = {
+    "tune-farm": tuned,
+    "metaschedule": metaschedule,
+    "onnxruntime": onnxruntime,
+}
+
+
+def main() -> None:
+    """Load, then run as told."""
+    side, model, directory = sys.argv[1:4]
+    run = SIDES[side](model, Path(directory))
+    run()
+    print(json.dumps({"ready": True}), flush=True)
+    for _ in sys.stdin:
+        started = time.perf_counter()
+        run()
+        print(json.dumps({"seconds": time.perf_counter() - started}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
