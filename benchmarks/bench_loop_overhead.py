@@ -88,7 +88,7 @@ def run_stock(options: StockOptions, environment: dict[str, str], limit_seconds:
 def run_ours(options: StockOptions, environment: dict[str, str]) -> Side:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        tasks = ",".join(map(str, options.tasks))
+        tasks = ",".join(map(str, options.tasks or ()))
         limits = f"--tasks {tasks} --trials-per-task {options.trials_per_task}"
         farm = f"--device cpu --sm-share {options.share_percent} --clients {options.clients}"
         search = f"--population {options.population} --seed {options.seed} --format json"
@@ -133,7 +133,7 @@ def report_of(ours: Side, stock: Side, options: StockOptions, quick: bool) -> Re
         results=results,
         rows=[_row(side) for side in (ours, stock)],
         notes=[
-            f"{options.model}, tasks {', '.join(map(str, options.tasks))}, "
+            f"{options.model}, tasks {', '.join(map(str, options.tasks or ()))}, "
             f"{options.trials_per_task} trials each, {len(os.sched_getaffinity(0))} cores, target "
             f"and share of {options.share_percent}%, seed {options.seed}; each ratio is ours / TVM",
             "the clock starts with the process and ends with the last search candidate: model "

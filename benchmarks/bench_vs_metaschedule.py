@@ -1,6 +1,6 @@
 """Claim: what TVM's MetaSchedule reaches with 16 trials a task is reached in a fifth of its time.
 
-Stock `tune_tasks` first, whole; then `tune-farm run` with as much time as that took, start-up included.
+Stock `tune_tasks` first, whole; then `tune-farm run` with as much time as that took.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ from benchmarks.stock_metaschedule import StockOptions  # noqa: E402
 from benchmarks.turns import holding, time_in_turn  # noqa: E402
 from benchmarks.watch import Watched, watch  # noqa: E402
 
-CLAIM = (
-    "seconds to reach what TVM's tune_tasks reaches in 16 trials a task, ours / TVM's: at most 0.2"
-)
+CLAIM = "time to what TVM's tune_tasks reaches in 16 trials a task, ours / TVM's, is at most 0.2"
+
 TRIALS = 16
 TIMEOUT_SECONDS = 7200.0
 #: What ours may need beside its search: start, finalists, end-to-end check.
 OVERHEAD_SECONDS = 60.0
 #: Operators of the quick form: as `tasks` counts them, as given and packed.
-QUICK_MODEL, QUICK_GIVEN, QUICK_PACKED = "resnet50", (3, 13, 17), (4, 12, 17)
+QUICK_MODEL, QUICK_GIVEN, QUICK_PACKED = "resnet50", (3, 12, 16), (4, 13, 17)
 ROUNDS = 20
 
 
@@ -132,11 +131,11 @@ def run_ours(tuning: Tuning, budget_seconds: float, out: Path, environment: dict
     """The command that users type."""
     words = f"run {tuning.model} --device cpu --sm-share 100 --clients 1 --seed {tuning.seed}"
     command = [*words.split(), "--budget", f"{budget_seconds:.0f}s", "--layout", "packed"]
+    command += ["--format", "json", "--allow-partial", "--out", str(out)]
     if tuning.packed is not None:
         command += ["--tasks", ",".join(map(str, tuning.packed))]
     run = watch(
-        [sys.executable, "-m", "tune_farm", *command, "--format", "json", "--allow-partial"]
-        + ["--out", str(out)],
+        [sys.executable, "-m", "tune_farm", *command],
         environment=environment,
         timeout_seconds=TIMEOUT_SECONDS,
     )

@@ -1,4 +1,4 @@
-"""Times builds of a model against each other: each in a process of its own, one running at a time."""
+"""Times builds of a model against each other: a process for each, one running at a time."""
 
 from __future__ import annotations
 
