@@ -26,7 +26,6 @@ from benchmarks.turns import holding, time_in_turn  # noqa: E402
 from benchmarks.watch import Watched, watch  # noqa: E402
 
 CLAIM = "time to what TVM's tune_tasks reaches in 16 trials a task, ours / TVM's, is at most 0.2"
-
 TRIALS = 16
 TIMEOUT_SECONDS = 7200.0
 #: What ours may need beside its search: start, finalists, end-to-end check.

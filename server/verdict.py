@@ -93,6 +93,7 @@ class Verdict:
             spearman=quality.spearman,
             recall_at_keep=quality.recall_at_keep,
             audited=quality.audited,
+            chance_tasks=quality.chance_tasks,
         )
 
     def _untunable(self) -> tuple[LeftOut, ...]:

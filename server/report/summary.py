@@ -101,6 +101,7 @@ class PredictorSummary:
     spearman: float | None
     recall_at_keep: float | None
     audited: int
+    chance_tasks: int = 0  # tasks that it ranked no better than chance: there it stepped back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,4 +132,7 @@ def _predictor_text(summary: Summary) -> str:
     assert predictor is not None
     rank = "-" if predictor.spearman is None else f"{predictor.spearman:.2f}"
     recall = "-" if predictor.recall_at_keep is None else f"{predictor.recall_at_keep:.0%}"
-    return f"rank correlation {rank}, recall {recall}, {predictor.audited} audited"
+    text = f"rank correlation {rank}, recall {recall}, {predictor.audited} audited"
+    if predictor.chance_tasks:
+        text += f"; no better than chance on {predictor.chance_tasks} tasks, where it stepped back"
+    return text

@@ -18,6 +18,9 @@ from tune_farm.tuner.space.sketch import Genes
 #: Vector instructions of one loop body: beyond it a build takes seconds, and the code leaves the
 #: cache of decoded instructions, so that nothing is won.
 _MOST_CODE = 2048
+#: Statements of one loop body: a build takes seconds beyond it, and minutes of a run were spent on
+#: such builds of which few were fast.
+_MOST_STATEMENTS = 256
 
 
 class TilePredictor:
@@ -38,7 +41,8 @@ class TilePredictor:
         """Whether drafts keep to the limits of the machine and of a sane build, (drafts,) bool."""
         if plot.nest is None:
             return np.ones(len(genes), dtype=bool)
-        return loop_body(plot.nest, genes, self._cpu).code <= _MOST_CODE
+        body = loop_body(plot.nest, genes, self._cpu)
+        return (body.code <= _MOST_CODE) & (body.statements <= _MOST_STATEMENTS)
 
     def learn(self, task_id: str, plot: Plot, genes: Genes, measured_seconds: float) -> None:
         """Take in the time of one draft, (1, decisions) int64."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tune_farm.tuner.interfaces import Proposal, Pruned
 from tune_farm.tuner.predictor.machine import Cpu
+from tune_farm.tuner.predictor.quality import is_chance
 from tune_farm.tuner.predictor.tile import TilePredictor
 from tune_farm.tuner.space.design import DesignSpace
 from tune_farm.tuner.space.sketch import Genes
@@ -68,6 +69,8 @@ class DraftStrategy:
         self._told: set[str] = set()  #: ids whose time was learned
         self._proposed: dict[str, _Draft] = {}  #: by id; not told yet
         self._elites: list[_Draft] = []  #: measured, fastest first
+        self._predicted: list[float] = []  #: seconds of told candidates, by prediction
+        self._measured: list[float] = []  #: and as measured
         self._pruned = Pruned()
 
     @property
@@ -78,10 +81,13 @@ class DraftStrategy:
     def propose(self, limit: int) -> Sequence[Proposal]:
         """Return up to `limit` new candidates; none when the space is searched out."""
         drafts = sorted(self._draw(), key=lambda draft: draft.seconds)
-        bound = max(limit, round(self._options.keep * len(drafts)))
+        # Where the law ranks no better than chance, it neither rejects nor leads.
+        is_trusted = not is_chance(self._predicted, self._measured)
+        keep, exploit = (self._options.keep, self._options.exploit) if is_trusted else (1.0, 0.0)
+        bound = max(limit, round(keep * len(drafts)))
         kept, rejected = drafts[:bound], drafts[bound:]
         explored = int(self._rng.binomial(limit, self._options.explore)) if rejected else 0
-        exploited = math.ceil((limit - explored) * self._options.exploit)
+        exploited = math.ceil((limit - explored) * exploit)
         found = self._realize(_spread(kept), exploited, Purpose.SEARCH)
         rest = [kept[i] for i in self._rng.permutation(len(kept))]
         found += self._realize(rest, limit - explored - len(found), Purpose.SEARCH)
@@ -101,6 +107,9 @@ class DraftStrategy:
             if candidate.id in self._told or record.seconds is None:
                 continue
             self._told.add(candidate.id)
+            if record.predicted_seconds is not None:
+                self._predicted.append(record.predicted_seconds)
+                self._measured.append(record.seconds)
             draft = self._proposed.pop(candidate.id, None)
             located = (draft.plot, draft.genes) if draft else self._space.locate(candidate)
             if located is None:

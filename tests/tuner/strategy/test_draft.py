@@ -108,3 +108,22 @@ def test_records_of_another_client_teach_as_much(task: Task) -> None:
     here.tell(records)
 
     assert proposed_by(here, 8) == proposed_by(there, 8)
+
+
+def test_a_law_that_is_no_better_than_chance_rejects_nothing(task: Task) -> None:
+    strategy = strategy_of(task, replace(OPTIONS, explore=0.0))
+    first = strategy.propose(24)
+    rejected = strategy.pruned.predicted_slow
+    assert rejected > 0
+    slowest = max(p.predicted_seconds or 0.0 for p in first)
+    strategy.tell(
+        replace(
+            record_of(p.candidate, slowest / (p.predicted_seconds or 1.0)),
+            predicted_seconds=p.predicted_seconds,
+        )
+        for p in first
+    )
+
+    assert strategy.propose(8)
+
+    assert strategy.pruned.predicted_slow == rejected
