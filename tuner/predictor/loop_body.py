@@ -45,7 +45,7 @@ class LoopBody:
     loads: Floats  # vector loads of inputs
     chain: Floats  # executions between two stores of the accumulators
     code: Floats  # vector instructions in all
-    statements: Floats  # that LLVM gets, one for each vector or scalar update
+    unrolled: Floats  # statements up to which TVM unrolls the loops of every block
 
 
 def loop_body(nest: Nest, genes: Genes, cpu: Cpu) -> LoopBody:
@@ -61,7 +61,7 @@ def loop_body(nest: Nest, genes: Genes, cpu: Cpu) -> LoopBody:
     last = _adjacent_axis(write)
     axis_of = np.array([loop.pieces[-1].axis for loop in nest.loops])
     by_tvm = spatial[innermost] & (axis_of[innermost] == last) & (vector <= _MOST_VECTORIZED)
-    start, statements = _start(nest, genes, extents, innermost, by_tvm)
+    start = _start(nest, genes, extents, innermost, by_tvm)
     covered = np.stack([nest.covered(genes, depth) for depth in range(count + 1)])
     body: Ints = covered[start, rows].copy()
     # Where TVM made no vector, LLVM takes the output's adjacent elements, if it sees several.
@@ -93,7 +93,7 @@ def loop_body(nest: Nest, genes: Genes, cpu: Cpu) -> LoopBody:
         loads=loads,
         chain=_chain(extents, spatial, start),
         code=accumulators * depth + loads,
-        statements=statements,
+        unrolled=_unrolled(nest, genes),
     )
 
 
@@ -110,12 +110,9 @@ def _innermost(extents: Ints) -> Ints:
 
 def _start(
     nest: Nest, genes: Genes, extents: Ints, innermost: Ints, by_tvm: NDArray[np.bool_]
-) -> tuple[Ints, Floats]:
-    """Loops around the body, and its statements: whole inner loops are unrolled up to a limit."""
-    annotated = nest.choice("meta_schedule.unroll_explicit", genes)
-    limit = np.full(len(genes), _UNROLLED_ANYWAY)
-    if annotated is not None:
-        limit = np.maximum(limit, annotated)
+) -> Ints:
+    """Loops around the body: whole inner loops are unrolled, up to a number of statements."""
+    limit = np.maximum(_UNROLLED_ANYWAY, _unrolled(nest, genes))
     statements = np.ones(len(genes))
     start = np.full(len(genes), extents.shape[1], dtype=np.int64)
     goes_on = np.ones(len(genes), dtype=bool)
@@ -125,7 +122,12 @@ def _start(
         goes_on &= larger <= limit
         statements = np.where(goes_on, larger, statements)
         start = np.where(goes_on, index, start)
-    return start, statements
+    return start
+
+
+def _unrolled(nest: Nest, genes: Genes) -> Floats:
+    annotated = nest.choice("meta_schedule.unroll_explicit", genes)
+    return np.zeros(len(genes)) if annotated is None else annotated.astype(np.float64)
 
 
 def _adjacent_axis(write: Access) -> int:
