@@ -14,6 +14,8 @@ _USUAL_CACHES = (32 * _KIB, 512 * _KIB, 4 * _MIB)
 _USUAL_HERTZ = 2.5e9
 #: (flag, bytes of a vector, vector registers), widest first.
 _VECTORS = (("avx512f", 64, 32), ("avx", 32, 16), ("asimd", 16, 32), ("sse2", 16, 16))
+#: Instructions that a server core holds in flight: 224 (2015) to 512.
+_WINDOW = 224
 #: Bytes a cycle from the next level outwards, by cache level: orders of magnitude that hold for
 #: server cores of the last ten years (vendors' optimization manuals); what they are off by is
 #: learned with the rest.
@@ -32,6 +34,7 @@ def cpu_core(granted: int, root: Path = Path("/")) -> Cpu:
     vector_bytes, registers = next(
         ((size, count) for flag, size, count in _VECTORS if flag in flags), (16, 16)
     )
+    caches = _caches(root)
     return Cpu(
         cores=granted,
         clock_hertz=_clock(info, root),
@@ -41,20 +44,32 @@ def cpu_core(granted: int, root: Path = Path("/")) -> Cpu:
         loads=2,
         latency_cycles=4.0,
         forward_cycles=14.0,
-        cache_bytes=_caches(root),
+        window=_WINDOW,
+        cache_bytes=tuple(size for size, _ in caches),
+        cache_sets=tuple(sets for _, sets in caches),
         refill_bytes_per_cycle=_REFILL_BYTES_PER_CYCLE,
     )
 
 
-def _caches(root: Path) -> tuple[int, ...]:
-    """Bytes of the data caches of the first core, by level."""
-    found: dict[int, int] = {}
+def _caches(root: Path) -> tuple[tuple[int, int], ...]:
+    """Bytes and sets of the data caches of the first core, by level."""
+    found: dict[int, tuple[int, int]] = {}
     for folder in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index*")):
         level, kind = _read(folder / "level").strip(), _read(folder / "type").strip()
         size = re.fullmatch(r"(\d+)([KM])", _read(folder / "size").strip())
         if level.isdecimal() and kind != "Instruction" and size:
-            found[int(level)] = int(size.group(1)) * (_KIB if size.group(2) == "K" else _MIB)
-    return tuple(found.get(level, usual) for level, usual in enumerate(_USUAL_CACHES, start=1))
+            capacity = int(size.group(1)) * (_KIB if size.group(2) == "K" else _MIB)
+            sets = _read(folder / "number_of_sets").strip()
+            found[int(level)] = capacity, int(sets) if sets.isdecimal() else _usual_sets(capacity)
+    return tuple(
+        found.get(level, (usual, _usual_sets(usual)))
+        for level, usual in enumerate(_USUAL_CACHES, start=1)
+    )
+
+
+def _usual_sets(capacity: int) -> int:
+    """Of eight ways with lines of 64 bytes."""
+    return capacity // (8 * 64)
 
 
 def _clock(info: str, root: Path) -> float:

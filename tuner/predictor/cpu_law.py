@@ -31,7 +31,7 @@ def cpu_seconds(tiles: CpuTiles, cpu: Cpu) -> Floats:
     """Predict the seconds of drafts, (drafts,) float64, before anything is learned."""
     body = tiles.body
     checks = tiles.inlined * _INLINED_CYCLES * body.loads * cpu.vector_bytes / 4
-    compute = body.executions * (_body_cycles(body, cpu) + _LOOP_CYCLES + checks)
+    compute = body.executions * (_group_cycles(body, cpu) + _LOOP_CYCLES + checks)
     refill = sum(
         size / speed
         for size, speed in zip(tiles.refill_bytes, cpu.refill_bytes_per_cycle, strict=True)
@@ -43,19 +43,32 @@ def cpu_seconds(tiles: CpuTiles, cpu: Cpu) -> Floats:
     return np.asarray(cycles * waves / (cpu.cores * cpu.clock_hertz))
 
 
-def _body_cycles(body: LoopBody, cpu: Cpu) -> Floats:
-    """Cycles of one execution."""
+def _group_cycles(body: LoopBody, cpu: Cpu) -> Floats:
+    """Cycles of one group of outputs."""
+    live = body.accumulators * body.groups + body.operands
+    # Kept in registers while the reduction around the body runs; else through memory each time.
+    is_kept = (body.chain > 1) & (live <= cpu.vector_registers)
     excess = np.maximum(0.0, body.accumulators + body.operands - cpu.vector_registers)
     spilled = np.minimum(excess, body.accumulators) * body.depth
-    kept = body.accumulators / body.chain  # loaded and stored where a chain begins and ends
-    # An accumulator in memory: each step waits for the store of the one before.
-    latency = np.where(excess > 0, cpu.latency_cycles + cpu.forward_cycles, cpu.latency_cycles)
+    stored = spilled + np.where(is_kept, body.accumulators / body.chain, body.accumulators)
     busiest = np.maximum.reduce(
         [
             body.multiply_adds / cpu.fused_multiply_adds,
-            (body.loads + spilled + kept) / cpu.loads,
-            spilled + kept,
-            latency * body.depth,
+            (body.loads + stored) / cpu.loads,
+            stored,
+            _waiting(body, is_kept, excess, cpu),
         ]
     )
     return np.asarray(busiest * np.where(body.by_compiler > 0, _BY_COMPILER, 1.0))
+
+
+def _waiting(body: LoopBody, is_kept: NDArray[np.bool_], excess: Floats, cpu: Cpu) -> Floats:
+    """Cycles that a group's results take, over the groups that are computed meanwhile."""
+    # An accumulator in memory: each step waits for the store of the one before.
+    step = np.where(excess > 0, cpu.latency_cycles + cpu.forward_cycles, cpu.latency_cycles)
+    goes_through_memory = ~is_kept & (body.is_updated_once == 0)
+    path = step * body.depth + np.where(goes_through_memory, cpu.forward_cycles, 0.0)
+    # As many groups as the core holds in flight, if so many do not wait for each other.
+    flying = np.maximum(1.0, cpu.window / (body.multiply_adds + body.loads))
+    independent = np.where(is_kept, body.groups, body.apart)
+    return np.asarray(path / np.minimum(flying, independent))

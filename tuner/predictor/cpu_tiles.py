@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tune_farm.tuner.predictor.loop_body import LoopBody, loop_body
 from tune_farm.tuner.predictor.machine import Cpu
-from tune_farm.tuner.space.footprint import elements, line_bytes
+from tune_farm.tuner.space.footprint import crowding, elements, line_bytes
 from tune_farm.tuner.space.nest import Nest, depths
 from tune_farm.tuner.space.sketch import Genes
 
@@ -37,7 +37,10 @@ def cpu_tiles(nest: Nest, genes: Genes, cpu: Cpu) -> CpuTiles:
     sizes = _sizes(nest, genes)
     return CpuTiles(
         body=loop_body(nest, genes, cpu),
-        refill_bytes=tuple(_refill(nest, genes, sizes, size) for size in cpu.cache_bytes),
+        refill_bytes=tuple(
+            _refill(nest, genes, sizes, capacity, sets)
+            for capacity, sets in zip(cpu.cache_bytes, cpu.cache_sets, strict=True)
+        ),
         stage_elements=stage_elements,
         inlined=inlined,
         epilogue_bytes=_epilogue(nest, genes, cpu),
@@ -55,7 +58,7 @@ def _sizes(nest: Nest, genes: Genes) -> Floats:
     return sizes
 
 
-def _refill(nest: Nest, genes: Genes, sizes: Floats, capacity: int) -> Floats:
+def _refill(nest: Nest, genes: Genes, sizes: Floats, capacity: int, sets: int) -> Floats:
     """Bytes of lines that pass into a cache: the largest tile that fits moves through the operator.
 
     From one place to the next, along the loop directly around it, it keeps what both have in
@@ -64,8 +67,7 @@ def _refill(nest: Nest, genes: Genes, sizes: Floats, capacity: int) -> Floats:
     """
     extents = nest.extents(genes).astype(np.float64)
     count, accesses, rows = len(nest.loops), nest.block.accesses, np.arange(len(genes))
-    fits = sizes.sum(axis=1) <= _CACHE_PART * capacity  # (depths, drafts)
-    fits[count] = True
+    fits = _fits(nest, genes, sizes, capacity, sets)
     around = _loop_around(extents, fits.argmax(axis=0))
     total = np.zeros(len(genes))
     for index, access in enumerate(accesses):
@@ -78,6 +80,17 @@ def _refill(nest: Nest, genes: Genes, sizes: Floats, capacity: int) -> Floats:
             times *= np.where(grows & ~stays, extents[:, loop], 1.0)
         total += sizes[around, index, rows] * times
     return total
+
+
+def _fits(nest: Nest, genes: Genes, sizes: Floats, capacity: int, sets: int) -> NDArray[np.bool_]:
+    """Whether the tiles inside of the first loops fit a cache: (loops + 1, drafts) bool."""
+    fits: NDArray[np.bool_] = sizes.sum(axis=1) <= _CACHE_PART * capacity
+    for depth in range(len(sizes)):
+        covered = nest.covered(genes, depth)
+        for index, access in enumerate(nest.block.accesses):
+            fits[depth] &= sizes[depth, index] * crowding(access, covered, sets) <= capacity
+    fits[-1] = True
+    return fits
 
 
 def _loop_around(extents: Floats, depth: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -31,20 +31,27 @@ _UNROLLED_ANYWAY = 32.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopBody:
-    """One draft a row: all arrays are (drafts,) float64."""
+    """One draft a row: all arrays are (drafts,) float64.
 
-    executions: Floats  # in the whole operator
+    A body may run through several groups of outputs one after the other, each with all its
+    reduction steps; what a group loads, and which results it waits for, is its own.
+    """
+
+    executions: Floats  # of a group, in the whole operator
     lanes: Floats  # elements of a vector over the lanes of the pieces it is split into: 0-1
     by_compiler: Floats  # 1 if LLVM is to find the vectors, not TVM
-    elements: Floats  # of the output that the body updates
-    depth: Floats  # reduction steps in the body
+    elements: Floats  # of the output that a group updates
+    depth: Floats  # reduction steps of a group
     accumulators: Floats  # vector registers for those elements
     ragged: Floats  # 1 if vectors are split into pieces of different widths
     operands: Floats  # vector registers beside them
-    multiply_adds: Floats  # vector instructions
-    loads: Floats  # vector loads of inputs
-    chain: Floats  # executions between two stores of the accumulators
-    code: Floats  # vector instructions in all
+    multiply_adds: Floats  # vector instructions of a group
+    loads: Floats  # vector loads of inputs by a group
+    groups: Floats  # of one body
+    chain: Floats  # executions of the body between two stores of its accumulators
+    apart: Floats  # groups from one update of an output to the next; all, if there is one update
+    is_updated_once: Floats  # 1 if a group does all reduction steps of its outputs
+    code: Floats  # vector instructions of the body
     unrolled: Floats  # statements up to which TVM unrolls the loops of every block
 
 
@@ -63,23 +70,32 @@ def loop_body(nest: Nest, genes: Genes, cpu: Cpu) -> LoopBody:
     by_tvm = spatial[innermost] & (axis_of[innermost] == last) & (vector <= _MOST_VECTORIZED)
     start = _start(nest, genes, extents, innermost, by_tvm)
     covered = np.stack([nest.covered(genes, depth) for depth in range(count + 1)])
-    body: Ints = covered[start, rows].copy()
+    # LLVM finds its vectors among all statements of a body: they are one group.
+    first = np.where(by_tvm, _first_reduction(extents, spatial, start), start)
+    group: Ints = covered[first, rows].copy()
     # Where TVM made no vector, LLVM takes the output's adjacent elements, if it sees several.
     around = np.maximum(start - 1, 0)
-    outside = ~by_tvm & (body[:, last] == 1) & (start > 0) & (axis_of[around] == last)
-    body[outside, last] = extents[rows, around][outside]
-    vector = np.where(by_tvm, vector, body[:, last].astype(np.float64))
+    outside = ~by_tvm & (group[:, last] == 1) & (start > 0) & (axis_of[around] == last)
+    group[outside, last] = extents[rows, around][outside]
+    vector = np.where(by_tvm, vector, group[:, last].astype(np.float64))
     lanes = max(1, cpu.vector_bytes // write.element_bytes)
     pieces = _pieces(vector, lanes)
     is_reduction = np.array([each.is_reduction for each in block.axes])
-    updated = body[:, ~is_reduction].prod(axis=1).astype(np.float64)
-    depth = body[:, is_reduction].prod(axis=1).astype(np.float64)
+    updated = group[:, ~is_reduction].prod(axis=1).astype(np.float64)
+    depth = group[:, is_reduction].prod(axis=1).astype(np.float64)
     accumulators = updated / vector * pieces
-    loads = np.zeros(len(genes))
+    step = np.where(is_reduction, 1, group)  # one reduction step of a group
+    loads, vectors = np.zeros(len(genes)), np.zeros(len(genes))
     for access in block.accesses:
         if not access.is_write:
-            loads += _loads(access, body, last, vector, pieces)
+            loads += _loads(access, group, last, vector, pieces)
+            if _moves(access, last):
+                vectors += _loads(access, step, last, vector, pieces)
     total = extents.prod(axis=1, dtype=np.float64)
+    groups = covered[start, rows].prod(axis=1) / covered[first, rows].prod(axis=1)
+    chain = _run(extents, ~spatial, start)
+    apart = _run(extents, spatial, first)
+    steps = covered[0][:, is_reduction].prod(axis=1)
     return LoopBody(
         executions=total / (updated * depth),
         lanes=vector / (pieces * lanes),
@@ -88,13 +104,23 @@ def loop_body(nest: Nest, genes: Genes, cpu: Cpu) -> LoopBody:
         depth=depth,
         accumulators=accumulators,
         ragged=(vector % lanes > 0).astype(np.float64) * by_tvm,
-        operands=pieces + 1.0,
+        operands=vectors + 1.0,
         multiply_adds=accumulators * depth,
         loads=loads,
-        chain=_chain(extents, spatial, start),
-        code=accumulators * depth + loads,
+        groups=groups,
+        chain=chain,
+        apart=apart,
+        is_updated_once=(depth == steps).astype(np.float64),
+        code=(accumulators * depth + loads) * groups,
         unrolled=_unrolled(nest, genes),
     )
+
+
+def _first_reduction(extents: Ints, spatial: NDArray[np.bool_], start: Ints) -> Ints:
+    """The outermost reduction loop of a body; the body's start where it has none."""
+    loops = np.arange(extents.shape[1])
+    found = (extents > 1) & ~spatial & (loops >= start[:, None])
+    return np.asarray(np.where(found.any(axis=1), found.argmax(axis=1), start))
 
 
 def _is_spatial(nest: Nest, index: int) -> bool:
@@ -149,16 +175,15 @@ def _pieces(vector: Floats, lanes: int) -> Floats:
     return np.maximum(1.0, (whole + bits).astype(np.float64))
 
 
-def _chain(extents: Ints, spatial: NDArray[np.bool_], start: Ints) -> Floats:
-    """Iterations of the reduction loops directly around the body."""
-    chain = np.ones(len(extents))
+def _run(extents: Ints, wanted: NDArray[np.bool_], depth: Ints) -> Floats:
+    """Iterations of the loops directly around the first `depth` loops' inside, all of one kind."""
+    run = np.ones(len(extents))
     goes_on = np.ones(len(extents), dtype=bool)
     for index in range(extents.shape[1] - 1, -1, -1):
-        around = index < start
-        longer = extents[:, index] > 1
-        goes_on &= ~around | ~longer | ~spatial[index]
-        chain = np.where(around & goes_on, chain * extents[:, index], chain)
-    return chain
+        around = index < depth
+        goes_on &= ~around | (extents[:, index] == 1) | wanted[index]
+        run = np.where(around & goes_on, run * extents[:, index], run)
+    return run
 
 
 def _loads(access: Access, body: Ints, axis: int, vector: Floats, pieces: Floats) -> Floats:
@@ -166,6 +191,10 @@ def _loads(access: Access, body: Ints, axis: int, vector: Floats, pieces: Floats
     others = body.copy()
     others[:, axis] = 1
     last = dict(access.terms[-1]) if access.terms else {}
-    moves = any(axis == each for terms in access.terms for each, _ in terms)
     each = pieces if last.get(axis, 0) == 1 else vector
-    return elements(access, others) * (each if moves else 1.0)
+    return elements(access, others) * (each if _moves(access, axis) else 1.0)
+
+
+def _moves(access: Access, axis: int) -> bool:
+    """Whether an axis moves through a buffer."""
+    return any(axis == each for terms in access.terms for each, _ in terms)

@@ -17,11 +17,14 @@ class Cpu:
     loads: int  # vector loads a cycle
     latency_cycles: float  # of a multiply-add
     forward_cycles: float  # from a store to a load of the same bytes
+    window: int  # instructions in flight
     cache_bytes: tuple[int, ...]  # of one core, nearest first; the last one may be shared
+    cache_sets: tuple[int, ...]
     #: Bytes a cycle that one core gets from beyond each cache; the last is memory's.
     refill_bytes_per_cycle: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        assert len(self.cache_bytes) == len(self.cache_sets), self
         assert len(self.cache_bytes) == len(self.refill_bytes_per_cycle), self
 
 

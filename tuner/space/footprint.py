@@ -51,3 +51,38 @@ def line_bytes(access: Access, covered: NDArray[np.int64], line: int = 64) -> ND
         rest = np.where(whole, rest, rest * span)
         whole &= span == size
     return np.asarray(rest * np.ceil(run / line) * line)
+
+
+def crowding(
+    access: Access, covered: NDArray[np.int64], sets: int, line: int = 64
+) -> NDArray[np.float64]:
+    """How unevenly the lines of a buffer fall on a cache's sets.
+
+    Rows whose distance is a multiple of many lines share few sets: with 512 float channels last,
+    neighbouring pixels are 32 lines apart and take 2 of 64 sets.
+
+    Args:
+        access: the affine map.
+        covered: (drafts, axes) int64.
+        sets: of the cache.
+        line: bytes.
+
+    Returns:
+        (drafts,) float64: sets over those that the lines can fall on, at least 1.
+    """
+    run = np.full(len(covered), float(access.element_bytes))
+    whole = np.ones(len(covered), dtype=bool)
+    step = np.full(len(covered), sets, dtype=np.int64)  # greatest common distance of rows, lines
+    stride = access.element_bytes
+    for size, terms in reversed(list(zip(access.shape, access.terms, strict=True))):
+        span = np.ones(len(covered), dtype=np.int64)
+        for axis, coefficient in terms:
+            span += coefficient * (covered[:, axis] - 1)
+        span = np.minimum(span, size)
+        apart = stride // line if stride % line == 0 else 1
+        step = np.where(~whole & (span > 1), np.gcd(step, apart), step)
+        run = np.where(whole, run * span, run)
+        whole &= span == size
+        stride *= size
+    lines = np.minimum(np.ceil(run / line), step)
+    return np.asarray(step / lines)

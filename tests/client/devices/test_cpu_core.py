@@ -36,10 +36,14 @@ def test_what_the_kernel_tells(tmp_path: Path) -> None:
         (3, "Unified", "105M"),
     ]
 
-    core = cpu_core(3, machine(tmp_path, X86, caches))
+    root = machine(tmp_path, X86, caches)
+    (root / "sys/devices/system/cpu/cpu0/cache/index0/number_of_sets").write_text("64\n")
+
+    core = cpu_core(3, root)
 
     assert core.cores == 3
     assert core.cache_bytes == (48 << 10, 2 << 20, 105 << 20)
+    assert core.cache_sets == (64, 4096, 215040)  # the first as told, the others of eight ways
     assert (core.vector_bytes, core.vector_registers) == (32, 16)
     assert core.clock_hertz == pytest.approx(2.445404e9)
 

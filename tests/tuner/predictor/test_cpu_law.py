@@ -71,6 +71,25 @@ def test_the_body_is_what_the_innermost_loops_unroll_to(nest: Nest) -> None:
     assert tiles_of(nest, *GOOD).jobs == [4.0]
 
 
+def test_outputs_in_turn_share_neither_loads_nor_accumulators(nest: Nest) -> None:
+    # Two rows are left for the loop around the 4 steps that are unrolled: 2 groups of 2 rows.
+    body = tiles_of(nest, [24, 1, 2, 2], [6, 1, 1, 16], [24, 4]).body
+
+    assert body.groups == [2.0]
+    assert body.accumulators == [4.0]
+    assert body.depth == [4.0]
+    assert body.loads == [4 * (2 + 2)]
+    assert body.chain == [24.0]
+    assert body.apart == [2.0]
+    assert body.is_updated_once == [0.0]
+
+
+def test_results_that_wait_for_each_other_are_slow(nest: Nest) -> None:
+    long = [4, 6, 1, 4], [6, 1, 1, 16], [6, 16]  # 64 statements: eight chains of 16 steps
+    fewer = [16, 6, 1, 1], [6, 1, 1, 16], [2, 48]  # two chains of 48: nothing else to do meanwhile
+    assert seconds_of(nest, *fewer) > 2 * seconds_of(nest, *long)
+
+
 def test_a_vector_of_twelve_is_two_pieces(nest: Nest) -> None:
     body = tiles_of(nest, [4, 6, 1, 4], [8, 1, 1, 12], [2, 48]).body
 
