@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tune_farm.tuner.interfaces import Proposal, Pruned
-from tune_farm.tuner.predictor.machine import Cpu
+from tune_farm.tuner.predictor.machine import Cpu, Gpu
 from tune_farm.tuner.predictor.tile import TilePredictor
 from tune_farm.tuner.space.design import DesignSpace
 from tune_farm.tuner.space.sketch import Genes
@@ -24,7 +24,7 @@ _MOST_MISSES = 100
 class DraftOptions:
     """How drafts are drawn and kept."""
 
-    cpu: Cpu  # the share that is tuned for
+    machine: Cpu | Gpu  # the share that is tuned for
     threads: int = 1
     uses_law: bool = True  # else drafts are kept in the order they were drawn
     drafts: int = 4096  # of each ask, all sketches together
