@@ -70,7 +70,9 @@ def _lower(module: Any, target: Any) -> tuple[Any, dict[Any, Any]]:
 
     pipeline, host_passes, device_passes = tvm.tirx.get_default_tir_pipeline(target)
     bound = tvm.tirx.transform.BindTarget(target.with_host("llvm"))(module)
-    host, devices = split_host_device_mods(pipeline(bound))
+    # A third of the time of long kernels; the device's compiler finds the same expressions again.
+    with tvm.transform.PassContext(config={"tirx.disable_cse_tir": True}):
+        host, devices = split_host_device_mods(pipeline(bound))
     return host_passes()(host), {each: device_passes()(one) for each, one in devices.items()}
 
 

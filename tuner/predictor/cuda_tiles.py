@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,7 @@ def _tiles(kernel: Kernel, extents: Extents) -> GpuTiles:
         global_bytes=_global_bytes(kernel, extents, block),
         unique_bytes=_unique_bytes(kernel) + np.zeros(len(threads)),
         shared_traffic_bytes=_shared_traffic(kernel, extents, main, tile, reduces, threads),
-        loads=per_step * steps + sum((each for each, _ in fetched), np.zeros(len(threads))),
+        loads=per_step * steps + sum((each.loads for each in fetched), np.zeros(len(threads))),
         vector_bytes=_vector_bytes(main, fetched) + np.zeros(len(threads)),
         code=_code(kernel, extents, main, fetched),
     )
@@ -157,56 +158,68 @@ def _is_shared(access: Access) -> bool:
     return access.scope.startswith("shared")
 
 
-def _fetched(kernel: Kernel, extents: Extents, threads: Floats) -> list[tuple[Floats, Floats]]:
-    """Each copy into shared memory: load instructions of a thread, and the bytes of one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fetch:
+    """One copy into shared memory, by all threads of a block: (drafts,) float64."""
+
+    loads: Floats  # instructions of a thread, in the whole kernel
+    visit: Floats  # of those, at one visit
+    vector_bytes: Floats  # of one
+    statements: Floats  # that stand for one load as it was asked for
+
+
+def _fetched(kernel: Kernel, extents: Extents, threads: Floats) -> list[_Fetch]:
     found = []
     for member in kernel.members:
         if member.fetch is None:
             continue
         size = elements(member.write, extents.once(member))
-        vector = _vector(extents, member, size)
-        loads = np.ceil(size / (threads * vector)) * _trips(extents, member)
-        found.append((loads, vector * member.write.element_bytes))
+        asked = extents.decided(member.fetch).astype(np.float64)
+        # RewriteCooperativeFetch leaves a remainder, and values of 8 bytes, to single loads.
+        asked = np.where((size % asked == 0) & (member.write.element_bytes <= 4), asked, 1.0)
+        vector = np.where(_row(extents, member) % asked == 0, asked, 1.0)
+        visit = np.ceil(size / (threads * asked))
+        found.append(
+            _Fetch(
+                loads=visit * (asked / vector) * _trips(extents, member),
+                visit=visit,
+                vector_bytes=vector * member.write.element_bytes,
+                statements=asked / vector,
+            )
+        )
     return found
 
 
-def _vector(extents: Extents, member: Member, size: Floats) -> Floats:
-    """Elements of one load: as decided, where the elements are as many and lie in one row."""
-    assert member.fetch is not None
-    asked = extents.decided(member.fetch).astype(np.float64)
+def _row(extents: Extents, member: Member) -> Floats:
+    """Adjacent elements that a copy reads: a vector ends where they end, (drafts,) float64."""
     read = next((each for each in member.reads if each.scope == "global"), member.write)
     region = extents.once(member)
-    row = np.ones(len(asked))
+    row = np.ones(len(region))
     for axis, step in read.terms[-1] if read.terms else ():
         row = row * np.where(step == 1, region[:, axis], 1)
-    # RewriteCooperativeFetch leaves a remainder, and values of 8 bytes, to single loads.
-    fits = (size % asked == 0) & (row % asked == 0) & (read.element_bytes <= 4)
-    return np.where(fits, asked, 1.0)
+    return row
 
 
-def _vector_bytes(main: Member, fetched: list[tuple[Floats, Floats]]) -> Floats:
+def _vector_bytes(main: Member, fetched: list[_Fetch]) -> Floats:
     """Bytes of a global load, the mean of all loads."""
     if not fetched:
         return np.array([float(main.write.element_bytes)])
-    loads = sum(each for each, _ in fetched)
-    return np.asarray(sum(each * size for each, size in fetched) / loads)
+    loads = sum(each.loads for each in fetched)
+    return np.asarray(sum(each.loads * each.vector_bytes for each in fetched) / loads)
 
 
-def _code(
-    kernel: Kernel, extents: Extents, main: Member, fetched: list[tuple[Floats, Floats]]
-) -> Floats:
+def _code(kernel: Kernel, extents: Extents, main: Member, fetched: list[_Fetch]) -> Floats:
     """Statements of a thread's unrolled body, with the copies that a pipeline makes of it."""
     limit = np.full(len(extents.ones), _UNROLLED_ANYWAY)
     if kernel.unroll is not None:
         limit = np.maximum(limit, extents.decided(kernel.unroll))
-    around = main.loops
-    statements = extents.iterations(loop for loop in around if loop.is_virtual).astype(np.float64)
+    statements = extents.iterations(loop for loop in main.loops if loop.is_virtual).astype(float)
     goes_on = np.ones(len(limit), dtype=bool)
-    for loop in reversed([loop for loop in around if loop.is_serial]):
+    for loop in reversed([loop for loop in main.loops if loop.is_serial]):
         larger = statements * extents.loop(loop)
         goes_on &= larger <= limit
         statements = np.where(goes_on, larger, statements)
-    for loads, _ in fetched:
-        statements = statements + np.minimum(loads, limit)
+    for each in fetched:
+        statements = statements + each.statements * np.where(each.visit <= limit, each.visit, 1.0)
     copies = max((loop.versions for member in kernel.members for loop in member.loops), default=1)
     return statements * copies
