@@ -20,9 +20,9 @@ _MOST_CODE = 768
 #: Values of a thread that want a register at the same time, over what a thread can have: a few of
 #: them a compiler loads later.
 _MOST_PRESSURE = 1.05
-#: Statements of loops that the device's compiler unrolls by itself. Of 72 kernels of three operators
-#: for an H100, 44 kept to this and to the pressure, of which one spilled; of the 28 others, all but
-#: three had accumulators in memory.
+#: Statements of loops that the device's compiler unrolls by itself. Of 72 kernels of three
+#: operators for an H100, 44 kept to this and to the pressure, of which one spilled; of the 28
+#: others, all but three had accumulators in memory.
 _UNROLLED_ANYWAY = 256
 
 
