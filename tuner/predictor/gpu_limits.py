@@ -41,7 +41,11 @@ def gpu_fits(
 def _is_accepted(kernel: Kernel, extents: Extents, tiles: GpuTiles) -> NDArray[np.bool_]:
     """What TVM asks for beside the device's limits."""
     accepted = (tiles.threads >= kernel.fewest_threads) & (tiles.threads <= kernel.most_threads)
-    return np.asarray(accepted & (extents.bound("vthread") <= _MOST_VIRTUAL_THREADS))
+    accepted &= extents.bound("vthread") <= _MOST_VIRTUAL_THREADS
+    for loop in {loop for member in kernel.members for loop in member.loops if loop.versions > 1}:
+        # Once around, the sum's start falls into the loop as a stage that the pipeline has not.
+        accepted &= extents.loop(loop) > 1
+    return np.asarray(accepted)
 
 
 def _is_launchable(tiles: GpuTiles, gpu: Gpu) -> NDArray[np.bool_]:
