@@ -19,11 +19,18 @@ class PrunedError(Exception):
 
 
 def schedule_by_default(module: Any, target: Any) -> Any:
-    """Bind the loops of an untuned module to threads, as TVM does for what was not tuned."""
-    from tvm.s_tir.transform import DefaultGPUSchedule
+    """Schedule an untuned module by the rules that TVM compiles untuned CUDA models with."""
+    from tvm.s_tir import dlight
 
+    rules = (
+        dlight.gpu.Matmul(),
+        dlight.gpu.GEMV(),
+        dlight.gpu.Reduction(),
+        dlight.gpu.GeneralReduction(),
+        dlight.gpu.Fallback(),
+    )
     with target:
-        return DefaultGPUSchedule()(module)
+        return dlight.ApplyDefaultSchedule(*rules)(module)
 
 
 def build_cuda(

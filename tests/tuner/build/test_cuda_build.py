@@ -15,8 +15,8 @@ import pytest
 import tvm
 
 from benchmarks.h100 import H100, H100_TARGET_JSON
-from tests.tuner import operators
-from tests.tuner.cuda_operators import cuda_task, large_product
+from tests.tuner import cuda_operators, operators
+from tests.tuner.cuda_operators import cuda_task
 from tune_farm.tuner.build import cuda_compile
 from tune_farm.tuner.build.cuda_build import PrunedError, build_cuda, schedule_by_default
 from tune_farm.tuner.build.cuda_compile import (
@@ -183,8 +183,9 @@ def test_the_pool_builds_each_code_once(tmp_path: Path) -> None:
     assert isinstance(baseline, Artifact)
 
 
-def test_an_untuned_operator_is_bound_to_threads() -> None:
-    module = tvm.ir.load_json(cuda_task(large_product()).module_json)
+@pytest.mark.parametrize("function", cuda_operators.ALL, ids=lambda each: each.__name__)
+def test_an_untuned_operator_is_bound_to_threads(function: Any) -> None:
+    module = tvm.ir.load_json(cuda_task(function()).module_json)
 
     text = str(schedule_by_default(module, target()))
 
