@@ -244,7 +244,7 @@ def _search_options(config: RunConfig, slot: Slot) -> SearchOptions:
     threads = len(slot.build_cores)
     if config.strategy == "draft":
         return DraftOptions(
-            cpu=cpu_core(slot.share.granted),
+            machine=cpu_core(slot.share.granted),
             threads=threads,
             keep=config.keep,
             explore=config.explore,

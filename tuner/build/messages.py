@@ -19,6 +19,8 @@ class BuildJob:
     target_json: str
     trace_json: str
     library: str  # path of the shared library to write
+    candidate_id: str
+    claims: str  # folder where workers of a pool note what code they have built
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,3 +29,4 @@ class BuildDone:
 
     seconds: float
     error: str | None
+    pruned: bool = False  # it was compiled, and is not worth a measurement: `error` tells why

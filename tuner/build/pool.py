@@ -145,6 +145,8 @@ class BuildPool:
             target_json=self._task.target_json,
             trace_json=candidate.trace_json,
             library=str(self._scratch / f"{self._name}-{self._libraries}.so"),
+            candidate_id=candidate.id,
+            claims=str(self._scratch / f"{self._name}-claims"),
         )
 
     def _collect(self) -> Iterator[Artifact | BuildFailure]:
@@ -181,7 +183,8 @@ class BuildPool:
         worker.job = None
         if done.error is None:
             return Artifact(candidate=candidate, path=library, build_seconds=done.seconds)
-        failure = Failed(fault=Fault.BUILD_ERROR, detail=done.error)
+        fault = Fault.PRUNED_STATIC if done.pruned else Fault.BUILD_ERROR
+        failure = Failed(fault=fault, detail=done.error)
         return BuildFailure(candidate=candidate, failure=failure, build_seconds=done.seconds)
 
     def _died(self, slot: int, death: ChildDiedError) -> Iterator[BuildFailure]:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import time
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
+from tune_farm.tuner.build.claims import claim
+from tune_farm.tuner.build.cuda_build import PrunedError, build_cuda, schedule_by_default
 from tune_farm.tuner.build.messages import BuildDone, BuildJob, WorkerReady
 from tune_farm.tuner.space.intrinsics import load_intrinsics
 from tune_farm.tuner.space.traces import replay
 from tune_farm.tuner.types import UNTUNED_TRACE
+
+#: The instruction of a trace that needs a tensor intrinsic.
+_TENSORIZE = '"Tensorize"'
 
 
 def serve(connection: Connection[Any, Any]) -> None:
@@ -23,30 +29,48 @@ def serve(connection: Connection[Any, Any]) -> None:
     while True:
         job: BuildJob = connection.recv()
         started = time.monotonic()
-        error = None
+        error, pruned = None, False
         try:
             if job.module_json is not None:
                 modules[job.task_id] = tvm.ir.load_json(job.module_json)
             if job.target_json not in targets:
                 targets[job.target_json] = tvm.target.Target(job.target_json)
-                load_intrinsics(targets[job.target_json])
-            compile_library(
-                modules[job.task_id], job.trace_json, targets[job.target_json], job.library
-            )
+            target = targets[job.target_json]
+            load_intrinsics(target, tensor_cores=_TENSORIZE in job.trace_json)
+            compile_library(modules[job.task_id], target, job)
+        except PrunedError as reason:
+            error, pruned = str(reason), True
         except Exception as problem:  # noqa: BLE001 - whatever a schedule makes TVM or cc raise
             error = _first_cause(problem)
-        connection.send(BuildDone(seconds=time.monotonic() - started, error=error))
+        seconds = time.monotonic() - started
+        connection.send(BuildDone(seconds=seconds, error=error, pruned=pruned))
 
 
-def compile_library(module: Any, trace_json: str, target: Any, library: str) -> None:
-    """Replay a trace on `module` and write the compiled result as a shared library."""
+def compile_library(module: Any, target: Any, job: BuildJob) -> None:
+    """Replay a job's trace on its task's module and write the result as a shared library.
+
+    Raises:
+        PrunedError: it was compiled for a GPU, and is not worth a measurement.
+    """
     import tvm
     from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
 
-    if trace_json != UNTUNED_TRACE:
-        module = replay(module, trace_json).mod
+    is_tuned = job.trace_json != UNTUNED_TRACE
+    is_cuda = str(target.kind.name) == "cuda"
+    if is_tuned:
+        module = replay(module, job.trace_json).mod
         module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
-    tvm.tirx.build(module, target=target).export_library(library)
+    if not is_cuda:
+        tvm.tirx.build(module, target=target).export_library(job.library)
+    elif is_tuned:
+        build_cuda(module, target, job.library, is_new=lambda code: _other_owner(job, code))
+    else:
+        build_cuda(schedule_by_default(module, target), target, job.library, is_new=None)
+
+
+def _other_owner(job: BuildJob, code: str) -> str | None:
+    owner = claim(Path(job.claims), code, job.candidate_id)
+    return None if owner == job.candidate_id else owner
 
 
 def _first_cause(problem: Exception) -> str:

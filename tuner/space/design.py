@@ -9,13 +9,19 @@ from typing import Any
 from tune_farm.tuner.space.anatomy import blocks_of
 from tune_farm.tuner.space.decisions import AT_ROOT, INLINED
 from tune_farm.tuner.space.intrinsics import load_intrinsics
+from tune_farm.tuner.space.kernel_replay import kernels_of
+from tune_farm.tuner.space.kernels import Kernel
 from tune_farm.tuner.space.nest import Nest, nest_of
 from tune_farm.tuner.space.sketch import Genes, Sketch
-from tune_farm.tuner.space.traces import replay, trace_to_json
+from tune_farm.tuner.space.traces import replay, trace_to_json, with_dynamic_shared_memory
 from tune_farm.tuner.types import Candidate, Task
 
 #: Where no law says better: deeper than any loop of a consumer that a block may be computed at.
 _MOST_LOOPS = 32
+#: CUDA's limit for arrays of a size that is part of the code, on every device so far. Beyond it,
+#: shared memory is asked for at the launch, which TVM does for buffers in "shared.dyn": its runtime
+#: raises the kernel's limit (cuFuncSetAttribute) from 48 KiB on, up to what the device opts in to.
+_MOST_STATIC_SHARED_BYTES = 48 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +29,9 @@ class Plot:
     """One sketch and what the laws know of its loops."""
 
     sketch: Sketch
-    nest: Nest | None  # None: no law covers it; its drafts are judged by what was measured
+    # None: no law covers it; its drafts are judged by what was measured.
+    nest: Nest | None = None  # on a CPU
+    kernels: tuple[Kernel, ...] | None = None  # on a GPU, in the order of their launch
 
 
 class DesignSpace:
@@ -36,11 +44,11 @@ class DesignSpace:
         self._task = task
         self._module = tvm.ir.load_json(task.module_json)
         target = tvm.target.Target(task.target_json)
-        load_intrinsics(target)
+        load_intrinsics(target, tensor_cores=False)
         self._context = TuneContext(
             self._module,
             target=target,
-            space_generator="post-order-apply",
+            space_generator=_generator(target),
             search_strategy="replay-trace",
             task_name=task.name,
             rand_state=seed % (2**31 - 2) + 1,
@@ -50,7 +58,7 @@ class DesignSpace:
         self._postprocessors = list(self._context.space_generator.postprocs)
         for each in self._postprocessors:
             each._initialize_with_tune_context(self._context)
-        self.plots = tuple(_plot(schedule) for schedule in schedules)
+        self.plots = tuple(_plot(self._module, target, schedule) for schedule in schedules)
 
     @property
     def size(self) -> int:
@@ -83,14 +91,33 @@ class DesignSpace:
         return None
 
 
-def _plot(schedule: Any) -> Plot:
+def _generator(target: Any) -> Any:
+    """TVM's rules for a target."""
+    from tvm.s_tir.meta_schedule.space_generator import PostOrderApply
+
+    if str(target.kind.name) != "cuda":
+        return PostOrderApply()
+    # By itself TVM takes the rules for tensor cores, whose intrinsics take half a minute to parse.
+    return PostOrderApply(sch_rules="cuda", postprocs="cuda", mutator_probs="cuda")
+
+
+def _plot(module: Any, target: Any, schedule: Any) -> Plot:
     # Simplified, as the trace of a finished schedule is: the two can be compared.
     trace_json = trace_to_json(schedule.trace.simplified(True))
+    if str(target.kind.name) == "cuda":
+        return _gpu_plot(module, target, trace_json)
     sketch = Sketch.parse(trace_json, (INLINED, AT_ROOT, *range(_MOST_LOOPS)))
-    blocks = blocks_of(schedule.mod)
-    nest = nest_of(sketch, blocks)
+    nest = nest_of(sketch, blocks_of(schedule.mod))
     if nest is None:
-        return Plot(sketch=sketch, nest=None)
+        return Plot(sketch=sketch)
     # TVM moves a location that is too deep to the deepest legal one: one gene value for each.
     sketch = Sketch.parse(trace_json, (INLINED, AT_ROOT, *range(nest.reduction_depth)))
     return Plot(sketch=sketch, nest=replace(nest, sketch=sketch))
+
+
+def _gpu_plot(module: Any, target: Any, trace_json: str) -> Plot:
+    if int(target.attrs["max_shared_memory_per_block"]) > _MOST_STATIC_SHARED_BYTES:
+        trace_json = with_dynamic_shared_memory(trace_json)
+    sketch = Sketch.parse(trace_json, (INLINED, AT_ROOT, *range(_MOST_LOOPS)))
+    blocks = blocks_of(replay(module, trace_json).mod)
+    return Plot(sketch=sketch, kernels=kernels_of(sketch, blocks))

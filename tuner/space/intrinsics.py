@@ -17,8 +17,14 @@ _BY_KIND = {"cuda": "cuda", "rocm": "rocm"}
 _BY_KEY = {"arm_cpu": "arm_cpu", "riscv_cpu": "riscv_cpu"}
 
 
-def load_intrinsics(target: Any) -> None:
-    """Make the package importable without its contents; import what a TVM target can use."""
+def load_intrinsics(target: Any, *, tensor_cores: bool = True) -> None:
+    """Make the package importable without its contents; import what a TVM target can use.
+
+    Args:
+        target: TVM's.
+        tensor_cores: whether sketches or traces at hand use a GPU's matrix units. Their intrinsics
+            are nearly all that a GPU has, and are the slow ones: without, none is loaded for it.
+    """
     import tvm.s_tir
 
     if _PACKAGE not in sys.modules:
@@ -26,7 +32,8 @@ def load_intrinsics(target: Any) -> None:
         package.__path__ = [str(Path(str(tvm.s_tir.__file__)).parent / "tensor_intrin")]
         sys.modules[_PACKAGE] = package
         tvm.s_tir.tensor_intrin = package
-    importlib.import_module(f"{_PACKAGE}.{_module_of(target)}")
+    if tensor_cores or str(target.kind.name) not in _BY_KIND:
+        importlib.import_module(f"{_PACKAGE}.{_module_of(target)}")
 
 
 def _module_of(target: Any) -> str:

@@ -31,3 +31,12 @@ def replay(module: Any, trace_json: str) -> Any:
     schedule = Schedule(module)
     Trace.apply_json_to_schedule(json.loads(trace_json), schedule)
     return schedule
+
+
+def with_dynamic_shared_memory(trace_json: str) -> str:
+    """The same trace, its copies into shared memory of a size that is given at the launch."""
+    instructions, decided = json.loads(trace_json)
+    for kind, _, attributes, _ in instructions:
+        if kind == "CacheRead" and attributes[1] == "shared":
+            attributes[1] = "shared.dyn"
+    return json.dumps([instructions, decided], separators=(",", ":"))

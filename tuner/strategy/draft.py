@@ -10,22 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tune_farm.tuner.interfaces import Proposal, Pruned
-from tune_farm.tuner.predictor.machine import Cpu
+from tune_farm.tuner.predictor.machine import Cpu, Gpu
 from tune_farm.tuner.predictor.quality import is_chance
 from tune_farm.tuner.predictor.tile import TilePredictor
-from tune_farm.tuner.space.design import DesignSpace
+from tune_farm.tuner.space.design import DesignSpace, Plot
 from tune_farm.tuner.space.sketch import Genes
 from tune_farm.tuner.types import Purpose, Record, Task
 
 #: Drafts in a row that TVM refuses or that turn out to be known schedules, after which an ask ends.
 _MOST_MISSES = 100
+#: Times that drafts are drawn in one ask until half of them keep to the limits: of a GPU's, one in
+#: twenty does.
+_MOST_ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftOptions:
     """How drafts are drawn and kept."""
 
-    cpu: Cpu  # the share that is tuned for
+    machine: Cpu | Gpu  # the share that is tuned for
     threads: int = 1
     uses_law: bool = True  # else drafts are kept in the order they were drawn
     drafts: int = 4096  # of each ask, all sketches together
@@ -127,10 +130,7 @@ class DraftStrategy:
         """New drafts within the limits, with their predicted seconds; no two the same."""
         found = []
         for index, plot in enumerate(self._space.plots):
-            genes = np.unique(self._genes_of(index), axis=0)
-            fits = self._predictor.fits(plot, genes)
-            self._pruned += Pruned(over_limit=int((~fits).sum()))
-            genes = genes[fits]
+            genes = self._within_limits(plot, self._genes_of(index))
             known = self._predict(index, genes)
             seconds = self._guess(len(genes)) if known is None else known
             drafts = (
@@ -138,6 +138,20 @@ class DraftStrategy:
                 for row, each in zip(genes, seconds, strict=True)
             )
             found += [draft for draft in drafts if draft.key not in self._tried]
+        return found
+
+    def _within_limits(self, plot: Plot, genes: Genes) -> Genes:
+        """Drafts that keep to the limits, of those given and, where few do, of others drawn."""
+        wanted = len(genes) // 2
+        found = genes[:0]
+        for _ in range(_MOST_ROUNDS):
+            genes = np.unique(genes, axis=0)
+            fits = self._predictor.fits(plot, genes)
+            self._pruned += Pruned(over_limit=int((~fits).sum()))
+            found = np.unique(np.concatenate([found, genes[fits]]), axis=0)
+            if fits.all() or len(found) >= wanted:
+                break
+            genes = plot.sketch.draw(2 * wanted, self._rng)
         return found
 
     def _genes_of(self, plot: int) -> Genes:

@@ -18,7 +18,7 @@ from tune_farm.tuner.predictor.tile import TilePredictor
 from tune_farm.tuner.strategy.draft import DraftOptions, DraftStrategy
 from tune_farm.tuner.types import Purpose, Task
 
-OPTIONS = DraftOptions(cpu=CPU, drafts=256)
+OPTIONS = DraftOptions(machine=CPU, drafts=256)
 
 
 @functools.cache
@@ -29,7 +29,7 @@ def copy_of_nothing() -> Any:
 
 
 def strategy_of(task: Task, options: DraftOptions = OPTIONS) -> DraftStrategy:
-    predictor = TilePredictor(options.cpu, threads=1)
+    predictor = TilePredictor(options.machine, threads=1)
     return DraftStrategy(task, predictor=predictor, options=options, seed=7)
 
 

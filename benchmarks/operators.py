@@ -1,0 +1,75 @@
+"""Operators that benchmarks take from models, and a few that no built-in model has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tune_farm.tuner.types import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Operators of one built-in model, as `tune-farm tasks` counts them."""
+
+    model: str
+    tasks: tuple[int, ...]
+
+
+def model_tasks(selections: Sequence[Selection], target_json: str) -> list[Task]:
+    """Load models and cut them for a target; imports TVM (seconds)."""
+    import json
+
+    import tvm
+
+    from tune_farm.sharding.compiler_output import compiler_output_logged
+    from tune_farm.sharding.extract import extract
+    from tune_farm.sharding.lower import lower
+    from tune_farm.sharding.models.load import load_model
+    from tune_farm.sharding.models.spec import ModelSpec
+
+    target = tvm.target.Target(json.loads(target_json))
+    found = []
+    for selection in selections:
+        loaded = load_model(ModelSpec(model=selection.model), with_weights=False)
+        with compiler_output_logged():
+            tasks = extract(lower(loaded, target), target).tasks
+        found += [tasks[index] for index in selection.tasks]
+    return found
+
+
+def grouped_convolution(groups: int, target_json: str, *, channels: int = 64) -> Task:
+    """A 3x3 convolution in groups with a ReLU, NCHW, 28x28; depthwise if each has one channel."""
+    from tvm import te, topi
+
+    data = te.placeholder((1, channels, 28, 28), "float32", name="data")
+    weight = te.placeholder((channels, channels // groups, 3, 3), "float32", name="weight")
+    convolved = topi.nn.group_conv2d_nchw(data, weight, 1, 1, 1, groups, "float32")
+    name = "depthwise_conv2d" if groups == channels else f"conv2d_of_{groups}_groups"
+    return _task(
+        te.create_prim_func([data, weight, topi.nn.relu(convolved)]), name, "conv2d", target_json
+    )
+
+
+def _task(function: object, name: str, kind: str, target_json: str) -> Task:
+    import tvm
+
+    from tune_farm.sharding.arguments import argument_specs
+    from tune_farm.sharding.cost import measure_cost
+    from tune_farm.sharding.extract import normalize, workload_id
+
+    arguments = argument_specs(function)
+    cost = measure_cost(function, arguments)
+    module = normalize(function)
+    return Task(
+        id=workload_id(module),
+        name=name,
+        kind=kind,
+        weight=1,
+        flops=cost.flops,
+        bytes_moved=cost.bytes_moved,
+        reduction_length=cost.reduction_length,
+        arguments=arguments,
+        module_json=tvm.ir.save_json(module),
+        target_json=target_json,
+    )
