@@ -23,5 +23,6 @@ class GpuTiles:
     global_bytes: Floats  # a block asks of L2 and beyond, in whole 32-byte sectors
     unique_bytes: Floats  # of the whole grid: what DRAM must deliver and take at least once
     shared_traffic_bytes: Floats  # a block moves between shared memory and registers
+    loads: Floats  # load instructions of a thread, from global and shared memory
     vector_bytes: Floats  # of one thread's global load
     code: Floats  # instructions of the unrolled body
