@@ -33,6 +33,7 @@ class Report:
     results: Mapping[str, float]  # by the names that other tools look for
     rows: Sequence[Mapping[str, Any]]  # the table, equal keys in each row
     notes: Sequence[str] = ()  # what was counted, and what was not
+    replayed: bool = False  # simulated from recorded measurements
 
     def __post_init__(self) -> None:
         assert self.results, "a benchmark without a result"
@@ -44,14 +45,15 @@ def print_report(report: Report, console: Console | None = None) -> None:
     # In a log file the table keeps its columns; a terminal has a width of its own.
     console = console or Console(width=None if sys.stdout.isatty() else 160)
     title = report.claim + (" (quick)" if report.quick else "")
-    table = Table(title=f"SIMULATED: {title}" if report.simulated else title)
+    mark = "REPLAYED: " if report.replayed else "SIMULATED: " if report.simulated else ""
+    table = Table(title=mark + title)
     for column in report.rows[0] if report.rows else ():
         table.add_column(column.replace("_", " "), overflow="fold")
     for row in report.rows:
         table.add_row(*(_shown(value) for value in row.values()))
     console.print(table)
     for name, value in report.results.items():
-        console.print(f"{name} {_shown(value)}", highlight=False)
+        console.print(f"{mark}{name} {_shown(value)}", highlight=False)
     for note in report.notes:
         console.print(f"- {note}", highlight=False)
 
@@ -62,7 +64,8 @@ def write_report(report: Report, path: Path) -> None:
     Raises:
         ValueError: a number is not finite, and so not JSON.
     """
-    document = {**asdict(report), "environment": environment()}
+    # The results stand at the top, too, for those who look for one name.
+    document = {**report.results, **asdict(report), "environment": environment()}
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     part = path.with_name(f"{path.name}.part")
     part.write_text(text)

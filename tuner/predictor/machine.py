@@ -48,6 +48,8 @@ class Gpu:
     dram_bytes_per_second: float
     warp: int = 32
     partitions: int = 4  # warp schedulers of an SM
+    shared_bytes_per_cycle: float = 128.0  # an SM's L1 and shared memory, which are one
+    load_lanes: int = 16  # load/store units of an SM: threads whose loads it starts in a cycle
 
     def __post_init__(self) -> None:
         assert 1 <= self.sms <= self.total_sms, self
