@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tune_farm.tuner.predictor.cpu_laws import CpuLaws
+from tune_farm.tuner.predictor.gpu_law import gpu_seconds
 from tune_farm.tuner.predictor.gpu_laws import GpuLaws
 from tune_farm.tuner.predictor.machine import Cpu, Gpu
 from tune_farm.tuner.space.design import Plot
@@ -33,4 +34,4 @@ class Laws(Protocol):
 
 def laws_of(machine: Cpu | Gpu) -> Laws:
     """The laws of a share."""
-    return GpuLaws(machine) if isinstance(machine, Gpu) else CpuLaws(machine)
+    return GpuLaws(machine, law=gpu_seconds) if isinstance(machine, Gpu) else CpuLaws(machine)
