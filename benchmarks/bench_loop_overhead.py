@@ -93,7 +93,13 @@ def run_ours(options: StockOptions, environment: dict[str, str]) -> Side:
         farm = f"--device cpu --sm-share {options.share_percent} --clients {options.clients}"
         search = f"--population {options.population} --seed {options.seed} --format json"
         words = f"run {options.model} {limits} {farm} {search} --allow-partial".split()
-        words += ["--strategy", "metaschedule", "--layout", "given"]  # as the other side
+        words += [
+            "--strategy",
+            "metaschedule",
+            "--layout",
+            "given",
+            "--no-fast-math",
+        ]  # as the other side
         run = watch(
             [sys.executable, "-m", "tune_farm", *words, "--out", str(out)],
             environment=environment,

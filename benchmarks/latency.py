@@ -42,7 +42,8 @@ def inputs_of(specs: Sequence[InputSpec]) -> list[np.ndarray]:
 def tuned(model: str, directory: Path) -> Run:
     """The model as a run directory has it."""
     header = json.loads((directory / "records.jsonl").read_text().splitlines()[0])
-    lowered = _lowered(model, header["target"], Layout(header["layout"]))
+    layout, fast_math = Layout(header["layout"]), header["fast_math"]
+    lowered = _lowered(model, header["target"], layout, fast_math=fast_math)
     return _tvm(lowered, directory, header["target"])
 
 
@@ -101,11 +102,14 @@ def onnxruntime(model: str, directory: Path) -> Run:
     return lambda: session.run(None, feed)
 
 
-def _lowered(model: str, target_json: str, layout: Layout) -> LoweredModel:
+def _lowered(
+    model: str, target_json: str, layout: Layout, *, fast_math: bool = False
+) -> LoweredModel:
     import tvm
 
     loaded = load_model(ModelSpec(model=model), with_weights=True)
-    return lower(loaded, tvm.target.Target(json.loads(target_json)), layout)
+    target = tvm.target.Target(json.loads(target_json))
+    return lower(loaded, target, layout, fast_math=fast_math)
 
 
 SIDES: dict[str, Callable[[str, Path], Run]] = {

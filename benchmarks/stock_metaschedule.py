@@ -17,6 +17,7 @@ from typing import Any
 
 from tune_farm.client.devices.inventory import select
 from tune_farm.client.share.cores import plan_slots
+from tune_farm.server.form_choice import Wanted
 from tune_farm.server.preparation import Prepared, prepare
 from tune_farm.sharding.layout import Layout
 from tune_farm.sharding.models.spec import ModelSpec
@@ -117,7 +118,7 @@ def main() -> None:
         device=selection.device,
         share=slots[0].share,
         target=None,
-        layout=Layout.GIVEN,
+        wanted=Wanted(layout=Layout.GIVEN, fast_math=False),
         selection=None if options.tasks is None else tuple(options.tasks),
         with_weights=False,
     )

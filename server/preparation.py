@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import logging
 from dataclasses import dataclass
 from typing import Any
 
 from tune_farm.client.devices.cpu_core import cpu_core
-from tune_farm.server.layout_choice import packed_is_faster
+from tune_farm.server.form_choice import Wanted, choose_form
 from tune_farm.sharding.compiler_output import compiler_output_logged
 from tune_farm.sharding.extract import Extraction, extract
-from tune_farm.sharding.layout import Layout
 from tune_farm.sharding.lower import LoweredModel, lower
 from tune_farm.sharding.models.load import load_model
-from tune_farm.sharding.models.spec import LoadedModel, ModelSpec
+from tune_farm.sharding.models.spec import ModelSpec
 from tune_farm.tuner.errors import UsageError
 from tune_farm.tuner.types import Device, Share, Task
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +57,7 @@ def prepare(
     device: Device,
     share: Share,
     target: str | None,
-    layout: Layout | None,
+    wanted: Wanted,
     selection: tuple[int, ...] | None,
     with_weights: bool,
 ) -> Prepared:
@@ -72,7 +68,7 @@ def prepare(
         device: what is tuned for.
         share: of the device.
         target: a TVM tag or JSON; None: this device's.
-        layout: of the model's tensors; None: what is predicted to run faster.
+        wanted: the form that is tuned.
         selection: indices of tasks; None: all.
         with_weights: whether their values are needed, or their shapes are enough.
 
@@ -83,16 +79,10 @@ def prepare(
     loaded = load_model(spec, with_weights=with_weights)
     with compiler_output_logged():
         baseline = lower(loaded, compiled_for)
-        extraction = extract(baseline, compiled_for)
-        lowered = baseline
-        if layout is not Layout.GIVEN:
-            packed = _packed(loaded, compiled_for, is_asked=layout is Layout.PACKED)
-            if packed is not None:
-                found = extract(packed, compiled_for)
-                if layout is Layout.PACKED or packed_is_faster(
-                    extraction.tasks, found.tasks, cpu_core(share.granted)
-                ):
-                    lowered, extraction = packed, found
+        lowered = choose_form(
+            loaded, baseline, compiled_for, wanted=wanted, cpu=cpu_core(share.granted)
+        )
+        extraction = extract(lowered, compiled_for)
     return Prepared(
         lowered=lowered,
         baseline=baseline,
@@ -100,19 +90,6 @@ def prepare(
         selected=_select(extraction, selection),
         target_json=str(compiled_for),
     )
-
-
-def _packed(loaded: LoadedModel, target: Any, *, is_asked: bool) -> LoweredModel | None:
-    """The packed form; None where the compiler can't make it and nobody insists."""
-    if target.kind.name != "llvm" and not is_asked:
-        return None  # no law says yet when it is faster on a GPU
-    try:
-        return lower(loaded, target, Layout.PACKED)
-    except UsageError:
-        if is_asked:
-            raise
-        _LOG.debug("%s stays as given: it can't be packed", loaded.name, exc_info=True)
-        return None
 
 
 def _module_json(lowered: LoweredModel) -> str:

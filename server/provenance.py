@@ -14,7 +14,7 @@ from typing import Any
 
 import tune_farm
 from tune_farm.server.config import RunConfig
-from tune_farm.sharding.layout import Layout
+from tune_farm.sharding.lower import LoweredModel
 from tune_farm.tuner.records.schema import Header
 from tune_farm.tuner.types import Device, Share
 
@@ -28,7 +28,7 @@ def header_of(
     device: Device,
     share: Share,
     target_json: str,
-    layout: Layout,
+    lowered: LoweredModel,
 ) -> Header:
     """The header of a run's journal."""
     return Header(
@@ -47,7 +47,8 @@ def header_of(
         tvm_version=_version("apache-tvm"),
         seed=config.seed,
         strategy=config.strategy,
-        layout=layout.value,
+        layout=lowered.layout.value,
+        fast_math=lowered.fast_math,
         created=time.time(),
     )
 

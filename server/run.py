@@ -19,6 +19,7 @@ from tune_farm.server.config import RunConfig
 from tune_farm.server.events import TASKS, EventLog, pruned_of
 from tune_farm.server.failures import FailureLog
 from tune_farm.server.farm import Farm
+from tune_farm.server.form_choice import Wanted
 from tune_farm.server.interrupts import Interrupts
 from tune_farm.server.ledger import Ledger
 from tune_farm.server.model_job import make_job
@@ -102,7 +103,7 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
             device=place.selection.device,
             share=place.slots[0].share,
             target=config.target,
-            layout=_layout(config),
+            wanted=_wanted(config),
             selection=config.tasks,
             with_weights=True,
         )
@@ -120,7 +121,7 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
             device=place.selection.device,
             share=place.slots[0].share,
             target_json=prepared.target_json,
-            layout=prepared.lowered.layout,
+            lowered=prepared.lowered,
         )
         journal = _open_journal(directory, config, header)
         stack.callback(journal.close)
@@ -145,11 +146,12 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
         return summary
 
 
-def _layout(config: RunConfig) -> Layout | None:
-    """The layout asked for; a run that goes on keeps the one that was chosen."""
-    if config.layout is not None or config.mode is not OpenMode.RESUME or config.out is None:
-        return config.layout
-    return Layout(read_journal(config.out / JOURNAL).header.layout)
+def _wanted(config: RunConfig) -> Wanted:
+    """The form asked for; a run that goes on keeps the layout that was chosen."""
+    layout = config.layout
+    if layout is None and config.mode is OpenMode.RESUME and config.out is not None:
+        layout = Layout(read_journal(config.out / JOURNAL).header.layout)
+    return Wanted(layout=layout, fast_math=config.fast_math)
 
 
 def _ships_tuned(summary: Summary, search: Search) -> bool:

@@ -51,6 +51,7 @@ class LoweredModel:
 
     name: str
     layout: Layout
+    fast_math: bool  # exp, erf, tanh and softmax as polynomials that fill vectors
     module: tvm.IRModule
     inputs: tuple[InputSpec, ...]
     weights: tuple[npt.NDArray[np.generic], ...]  # for the trailing parameters, or empty
@@ -113,9 +114,20 @@ def _symbolic_dims(main: relax.Function) -> tuple[str, ...]:
 
 
 def lower(
-    loaded: LoadedModel, target: tvm.target.Target, layout: Layout = Layout.GIVEN
+    loaded: LoadedModel,
+    target: tvm.target.Target,
+    layout: Layout = Layout.GIVEN,
+    *,
+    fast_math: bool = False,
 ) -> LoweredModel:
     """Lower a model to fused operators for a target, nothing scheduled yet.
+
+    Args:
+        loaded: the model.
+        target: what it is compiled for.
+        layout: of its tensors.
+        fast_math: whether exp, erf, tanh and softmax become polynomials (errors of some units in
+            the last place); otherwise each element calls the C library.
 
     Raises:
         UsageError: the compiler cannot import or lower the model.
@@ -128,6 +140,8 @@ def lower(
         target,
         tvm.transform.PassContext(opt_level=3),
     ):
+        if fast_math:
+            module = relax.transform.FastMathTransform()(module)
         if layout is Layout.PACKED:
             module = channels_last(module, input_count=len(inputs))
         module = relax.get_pipeline("zero")(module)
@@ -139,6 +153,7 @@ def lower(
     return LoweredModel(
         name=loaded.name,
         layout=layout,
+        fast_math=fast_math,
         module=module,
         inputs=inputs,
         weights=weights,

@@ -24,6 +24,7 @@ SUMMARY = {
     "device": "Test CPU",
     "share": {"kind": "cores", "percent": 40, "granted": 4, "total": 8},
     "clients": 1,
+    "layout": "given",
     "tasks": [
         {
             "id": "aa",
@@ -67,6 +68,7 @@ HEADER = Header(
     seed=0,
     strategy="metaschedule",
     layout="given",
+    fast_math=False,
     created=0.0,
 )
 

@@ -57,6 +57,7 @@ def header() -> Header:
         seed=0,
         strategy="metaschedule",
         layout="given",
+        fast_math=False,
         created=0.0,
     )
 

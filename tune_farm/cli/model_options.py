@@ -13,7 +13,13 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def model_options(command: _Command) -> _Command:
-    """Add MODEL, `--batch`, `--seq`, `--shape` and `--layout`."""
+    """Add MODEL, `--batch`, `--seq`, `--shape`, `--layout` and `--fast-math`."""
+    command = click.option(
+        "--fast-math/--no-fast-math",
+        default=True,
+        show_default=True,
+        help="exp, erf, tanh and softmax as polynomials, off by some units in the last place.",
+    )(command)
     command = click.option(
         "--layout",
         type=click.Choice(["auto", "given", "packed"]),

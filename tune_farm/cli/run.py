@@ -180,6 +180,7 @@ def make_config(options: Mapping[str, Any]) -> RunConfig:
 
 
 def _show_plan(config: RunConfig, place: Place) -> None:
+    from tune_farm.server.form_choice import Wanted
     from tune_farm.server.preparation import prepare
 
     device = place.selection.device
@@ -188,7 +189,7 @@ def _show_plan(config: RunConfig, place: Place) -> None:
         device=device,
         share=place.slots[0].share,
         target=config.target,
-        layout=config.layout,
+        wanted=Wanted(layout=config.layout, fast_math=config.fast_math),
         selection=config.tasks,
         with_weights=False,
     )

@@ -31,6 +31,7 @@ def tasks(
     seq: int,
     shape: tuple[tuple[str, int], ...],
     layout: str,
+    fast_math: bool,
     device: str,
     target: str | None,
     sm_share: int,
@@ -38,6 +39,7 @@ def tasks(
     """List the operators of MODEL: a built-in name or an .onnx file."""
     from tune_farm.client.devices.inventory import select
     from tune_farm.client.share.cores import plan_slots
+    from tune_farm.server.form_choice import Wanted
     from tune_farm.server.preparation import prepare
     from tune_farm.sharding.layout import Layout
     from tune_farm.sharding.models.spec import ModelSpec
@@ -48,7 +50,7 @@ def tasks(
         device=selection.device,
         share=plan_slots(selection.cores, sm_share, None)[0].share,
         target=target,
-        layout=None if layout == "auto" else Layout(layout),
+        wanted=Wanted(layout=None if layout == "auto" else Layout(layout), fast_math=fast_math),
         selection=None,
         with_weights=False,
     )

@@ -54,6 +54,7 @@ class Header:
     seed: int
     strategy: str
     layout: str  # of the model's tensors: its tasks follow from it
+    fast_math: bool  # whether its functions are polynomials
     created: float  # Unix time
     v: int = VERSION
 
@@ -167,6 +168,7 @@ def header_to_json(header: Header) -> JsonObject:
         "seed": header.seed,
         "strategy": header.strategy,
         "layout": header.layout,
+        "fast_math": header.fast_math,
         "created": header.created,
     }
 
@@ -197,6 +199,7 @@ def header_from_json(item: JsonObject) -> Header:
             seed=int(item["seed"]),
             strategy=item["strategy"],
             layout=item.get("layout", "given"),  # the only one there was
+            fast_math=item.get("fast_math", False),
             created=float(item["created"]),
         )
     except KeyError as error:
@@ -226,6 +229,7 @@ def _identity(header: Header) -> JsonObject:
         "sequence": header.sequence,
         "shapes": dict(header.shapes),
         "layout": header.layout,
+        "fast math": header.fast_math,
         "target": _parsed(header.target_json),
         "device kind": device.kind,
         "device name": device.name,

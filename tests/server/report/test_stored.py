@@ -48,6 +48,7 @@ def run(tmp_path: Path, record: MakeRecord) -> Path:
         seed=0,
         strategy="metaschedule",
         layout="given",
+        fast_math=False,
         created=records[0].time - 60,
     )
     with Journal.create(tmp_path / "records.jsonl", header) as journal:

@@ -82,5 +82,6 @@ def header() -> Header:
         seed=0,
         strategy="metaschedule",
         layout="given",
+        fast_math=False,
         created=1_700_000_000.0,
     )

@@ -7,7 +7,7 @@ import tvm
 
 from tests.sharding.test_packing import small_network
 from tune_farm.client.devices.cpu_core import cpu_core
-from tune_farm.server.layout_choice import packed_is_faster
+from tune_farm.server.form_choice import is_faster
 from tune_farm.sharding.extract import extract
 from tune_farm.sharding.layout import Layout
 from tune_farm.sharding.lower import lower
@@ -25,9 +25,9 @@ def forms() -> Forms:
 
 def test_convolutions_of_14_pixels_want_their_channels_last(forms: Forms) -> None:
     # Rows of 14 do not fill vectors of 4 or 8; 32 and 128 channels do.
-    assert packed_is_faster(forms[Layout.GIVEN], forms[Layout.PACKED], cpu_core(1))
-    assert not packed_is_faster(forms[Layout.PACKED], forms[Layout.GIVEN], cpu_core(1))
+    assert is_faster(forms[Layout.PACKED], forms[Layout.GIVEN], cpu_core(1))
+    assert not is_faster(forms[Layout.GIVEN], forms[Layout.PACKED], cpu_core(1))
 
 
 def test_equal_forms_stay_as_given(forms: Forms) -> None:
-    assert not packed_is_faster(forms[Layout.GIVEN], forms[Layout.GIVEN], cpu_core(1))
+    assert not is_faster(forms[Layout.GIVEN], forms[Layout.GIVEN], cpu_core(1))

@@ -1,0 +1,107 @@
+"""Chooses the form in which a model is tuned: layout of its tensors, mathematics of its functions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tune_farm.sharding.extract import extract
+from tune_farm.sharding.layout import Layout
+from tune_farm.sharding.lower import LoweredModel, lower
+from tune_farm.sharding.models.spec import LoadedModel
+from tune_farm.tuner.errors import UsageError
+from tune_farm.tuner.predictor.machine import Cpu
+from tune_farm.tuner.predictor.tile import TilePredictor
+from tune_farm.tuner.space.design import DesignSpace
+from tune_farm.tuner.types import Task
+
+_LOG = logging.getLogger(__name__)
+
+#: Drafts of each sketch: the best of so few is within some percent of the best of all.
+_DRAFTS = 256
+_SEED = 0
+#: ONNX operators that fast mathematics changes.
+_FUNCTIONS = frozenset({"Erf", "Exp", "Gelu", "Softmax", "Tanh"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The form that a user wants."""
+
+    layout: Layout | None  # None: what is predicted to run faster
+    fast_math: bool
+
+
+def choose_form(
+    loaded: LoadedModel, given: LoweredModel, target: Any, *, wanted: Wanted, cpu: Cpu
+) -> LoweredModel:
+    """Lower a model in the form that is to be tuned.
+
+    Args:
+        loaded: the model.
+        given: the model as given, lowered exactly.
+        target: the TVM target of the share.
+        wanted: the form.
+        cpu: the share's cores, if they are what the target is.
+
+    Raises:
+        UsageError: the layout that was asked for is not possible.
+    """
+    fast_math = wanted.fast_math and _uses_functions(loaded)
+    plain = lower(loaded, target, fast_math=True) if fast_math else given
+    # No law says yet when packing pays on a GPU.
+    is_open = wanted.layout is None and target.kind.name == "llvm"
+    if wanted.layout is not Layout.PACKED and not is_open:
+        return plain
+    try:
+        packed = lower(loaded, target, Layout.PACKED, fast_math=fast_math)
+    except UsageError:
+        if wanted.layout is Layout.PACKED:
+            raise
+        _LOG.debug("%s stays as given: it can't be packed", loaded.name, exc_info=True)
+        return plain
+    if wanted.layout is Layout.PACKED:
+        return packed
+    before, after = (extract(each, target).tasks for each in (plain, packed))
+    return packed if is_faster(after, before, cpu) else plain
+
+
+def is_faster(tasks: Iterable[Task], others: Iterable[Task], cpu: Cpu) -> bool:
+    """Predict which of two forms of a model runs faster on a share, before anything is measured.
+
+    Conversions between layouts are tasks like others, and so are charged. What both forms have in
+    common is not looked at.
+    """
+    first = {task.id: task for task in tasks}
+    second = {task.id: task for task in others}
+    predictor = TilePredictor(cpu, threads=1)
+    return _total(first, second, cpu, predictor) < _total(second, first, cpu, predictor)
+
+
+def _uses_functions(loaded: LoadedModel) -> bool:
+    return any(node.op_type in _FUNCTIONS for node in loaded.proto.graph.node)
+
+
+def _total(
+    tasks: dict[str, Task], others: dict[str, Task], cpu: Cpu, predictor: TilePredictor
+) -> float:
+    """Seconds of the tasks that one form alone has."""
+    own = (task for key, task in tasks.items() if key not in others)
+    return sum(task.weight * _best_seconds(task, cpu, predictor) for task in own)
+
+
+def _best_seconds(task: Task, cpu: Cpu, predictor: TilePredictor) -> float:
+    """The fastest of a few drafts; where no law covers them, as fast as memory is."""
+    rng = np.random.default_rng(_SEED)
+    found = []
+    if task.reduction_length > 1:
+        for plot in DesignSpace(task, seed=_SEED).plots:
+            genes = plot.sketch.draw(_DRAFTS, rng)
+            seconds = predictor.seconds(task.id, plot, genes[predictor.fits(plot, genes)])
+            found += [] if seconds is None or not len(seconds) else [float(seconds.min())]
+    memory = cpu.refill_bytes_per_cycle[-1] * cpu.clock_hertz
+    return min(found, default=task.bytes_moved / memory)
