@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from tune_farm.tuner.predictor.loop_body import LoopBody, loop_body
 from tune_farm.tuner.predictor.machine import Cpu
-from tune_farm.tuner.space.footprint import crowding, elements, line_bytes
+from tune_farm.tuner.space.footprint import Lines, elements, lines_of
 from tune_farm.tuner.space.nest import Nest, depths
 from tune_farm.tuner.space.sketch import Genes
 
 Floats = NDArray[np.float64]
 
+_LINE_BYTES = 64
 #: A tile shares its cache with what streams through: the part that it may fill.
 _CACHE_PART = 0.75
 
@@ -33,32 +34,24 @@ class CpuTiles:
 
 def cpu_tiles(nest: Nest, genes: Genes, cpu: Cpu) -> CpuTiles:
     """Look at drafts of one sketch."""
-    inlined, stage_elements = _earlier_stages(nest, genes)
-    sizes = _sizes(nest, genes)
+    covered = nest.covered(genes)
+    inlined, stage_elements = _earlier_stages(nest, genes, covered)
+    # Of each access inside of the first loops.
+    lines = [[lines_of(access, inside) for access in nest.block.accesses] for inside in covered]
     return CpuTiles(
         body=loop_body(nest, genes, cpu),
         refill_bytes=tuple(
-            _refill(nest, genes, sizes, capacity, sets)
+            _refill(nest, genes, lines, capacity, sets)
             for capacity, sets in zip(cpu.cache_bytes, cpu.cache_sets, strict=True)
         ),
         stage_elements=stage_elements,
         inlined=inlined,
-        epilogue_bytes=_epilogue(nest, genes, cpu),
+        epilogue_bytes=_epilogue(nest, covered, cpu),
         jobs=_jobs(nest, genes),
     )
 
 
-def _sizes(nest: Nest, genes: Genes) -> Floats:
-    """Bytes of lines inside of the first loops: (loops + 1, accesses, drafts)."""
-    sizes = np.zeros((len(nest.loops) + 1, len(nest.block.accesses), len(genes)))
-    for depth in range(len(sizes)):
-        covered = nest.covered(genes, depth)
-        for index, access in enumerate(nest.block.accesses):
-            sizes[depth, index] = line_bytes(access, covered)
-    return sizes
-
-
-def _refill(nest: Nest, genes: Genes, sizes: Floats, capacity: int, sets: int) -> Floats:
+def _refill(nest: Nest, genes: Genes, lines: list[list[Lines]], capacity: int, sets: int) -> Floats:
     """Bytes of lines that pass into a cache: the largest tile that fits moves through the operator.
 
     From one place to the next, along the loop directly around it, it keeps what both have in
@@ -67,7 +60,8 @@ def _refill(nest: Nest, genes: Genes, sizes: Floats, capacity: int, sets: int) -
     """
     extents = nest.extents(genes).astype(np.float64)
     count, accesses, rows = len(nest.loops), nest.block.accesses, np.arange(len(genes))
-    fits = _fits(nest, genes, sizes, capacity, sets)
+    fits = _fits(lines, capacity, sets)
+    sizes = np.array([[each.count for each in row] for row in lines]) * _LINE_BYTES
     around = _loop_around(extents, fits.argmax(axis=0))
     total = np.zeros(len(genes))
     for index, access in enumerate(accesses):
@@ -82,15 +76,17 @@ def _refill(nest: Nest, genes: Genes, sizes: Floats, capacity: int, sets: int) -
     return total
 
 
-def _fits(nest: Nest, genes: Genes, sizes: Floats, capacity: int, sets: int) -> NDArray[np.bool_]:
+def _fits(lines: list[list[Lines]], capacity: int, sets: int) -> NDArray[np.bool_]:
     """Whether the tiles inside of the first loops fit a cache: (loops + 1, drafts) bool."""
-    fits: NDArray[np.bool_] = sizes.sum(axis=1) <= _CACHE_PART * capacity
-    for depth in range(len(sizes)):
-        covered = nest.covered(genes, depth)
-        for index, access in enumerate(nest.block.accesses):
-            fits[depth] &= sizes[depth, index] * crowding(access, covered, sets) <= capacity
-    fits[-1] = True
-    return fits
+    fits = []
+    for accesses in lines:
+        sizes = np.stack([each.count for each in accesses]) * _LINE_BYTES
+        crowded = np.stack([each.crowding(sets) for each in accesses]) * sizes
+        fits.append(
+            (sizes.sum(axis=0) <= _CACHE_PART * capacity) & (crowded <= capacity).all(axis=0)
+        )
+    fits[-1] = np.ones_like(fits[-1])
+    return np.stack(fits)
 
 
 def _loop_around(extents: Floats, depth: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -101,7 +97,7 @@ def _loop_around(extents: Floats, depth: NDArray[np.int64]) -> NDArray[np.int64]
     return around
 
 
-def _earlier_stages(nest: Nest, genes: Genes) -> tuple[Floats, Floats]:
+def _earlier_stages(nest: Nest, genes: Genes, covered: NDArray[np.int64]) -> tuple[Floats, Floats]:
     inlined, written = np.zeros(len(genes)), np.zeros(len(genes))
     extents = nest.extents(genes).astype(np.float64)
     for stage in nest.stages:
@@ -115,17 +111,17 @@ def _earlier_stages(nest: Nest, genes: Genes) -> tuple[Floats, Floats]:
         for depth in np.unique(depth_of[depth_of >= 0]):
             rows = depth_of == depth
             times = extents[rows, :depth].prod(axis=1)
-            written[rows] += times * elements(access, nest.covered(genes[rows], int(depth)))
+            written[rows] += times * elements(access, covered[depth, rows])
     return inlined, written
 
 
-def _epilogue(nest: Nest, genes: Genes, cpu: Cpu) -> Floats:
+def _epilogue(nest: Nest, covered: NDArray[np.int64], cpu: Cpu) -> Floats:
     """A later stage reads the output again: from afar if the tile in between is large."""
     write = next(access for access in nest.block.accesses if access.is_write)
     names = {access.buffer for access in nest.block.accesses if not access.is_write}
     later = [s for s in nest.stages if s.block not in names and s.depth is not None]
     depth = later[-1].depth if later and later[-1].depth is not None else 0
-    size = write.element_bytes * elements(write, nest.covered(genes, depth))
+    size = write.element_bytes * elements(write, covered[depth])
     whole = float(np.prod(write.shape)) * write.element_bytes
     return np.where(size > _CACHE_PART * cpu.cache_bytes[0], whole, 0.0)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tune_farm.tuner.predictor.gpu_tiles import GpuTiles
 from tune_farm.tuner.predictor.shared_memory import shared_bytes
 from tune_farm.tuner.space.anatomy import Access
-from tune_farm.tuner.space.footprint import elements, line_bytes
+from tune_farm.tuner.space.footprint import elements, lines_of
 from tune_farm.tuner.space.kernel_extents import Extents
 from tune_farm.tuner.space.kernels import Kernel, Loop, Member
 from tune_farm.tuner.space.sketch import Genes, Sketch
@@ -105,7 +105,7 @@ def _global_bytes(kernel: Kernel, extents: Extents, block: Collection[Loop]) -> 
             region, trips = extents.region(member, block), 1.0
         for access in (*member.reads, member.write):
             if access.scope == "global":
-                total += trips * line_bytes(access, region, _SECTOR_BYTES)
+                total += trips * lines_of(access, region, _SECTOR_BYTES).count * _SECTOR_BYTES
     return total
 
 

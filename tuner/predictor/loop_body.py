@@ -69,7 +69,7 @@ def loop_body(nest: Nest, genes: Genes, cpu: Cpu) -> LoopBody:
     axis_of = np.array([loop.pieces[-1].axis for loop in nest.loops])
     by_tvm = spatial[innermost] & (axis_of[innermost] == last) & (vector <= _MOST_VECTORIZED)
     start = _start(nest, genes, extents, innermost, by_tvm)
-    covered = np.stack([nest.covered(genes, depth) for depth in range(count + 1)])
+    covered = nest.covered(genes)
     # LLVM finds its vectors among all statements of a body: they are one group.
     first = np.where(by_tvm, _first_reduction(extents, spatial, start), start)
     group: Ints = covered[first, rows].copy()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,59 +32,50 @@ def elements(access: Access, covered: NDArray[np.int64]) -> NDArray[np.float64]:
     return total
 
 
-def line_bytes(access: Access, covered: NDArray[np.int64], line: int = 64) -> NDArray[np.float64]:
-    """Bytes of the cache lines that `elements` of a buffer lie in.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """The cache lines of a buffer that are touched while axes are run through: (drafts,) arrays."""
+
+    count: NDArray[np.float64]
+    run: NDArray[np.float64]  # of them side by side
+    gap: NDArray[np.int64]  # greatest common distance of runs, in lines; 0 for a single run
+
+    def crowding(self, sets: int) -> NDArray[np.float64]:
+        """How unevenly the lines fall on a cache's sets: all sets over those they can fall on.
+
+        Rows whose distance is a multiple of many lines share few sets: with 512 float channels
+        last, neighbouring pixels are 32 lines apart and take 2 of 64 sets.
+        """
+        step = np.gcd(self.gap, sets)
+        return np.asarray(step / np.minimum(self.run, step))
+
+
+def lines_of(access: Access, covered: NDArray[np.int64], line: int = 64) -> Lines:
+    """The lines that `elements` of a buffer lie in.
 
     Elements that are adjacent in memory share lines: those along the last dimension, and along the
     ones before it for as long as each is run through whole.
 
-    Returns:
-        (drafts,) float64.
+    Args:
+        access: the affine map.
+        covered: (drafts, axes) int64.
+        line: bytes.
     """
     run = np.full(len(covered), float(access.element_bytes))
     rest = np.ones(len(covered))
+    gap = np.zeros(len(covered), dtype=np.int64)
     whole = np.ones(len(covered), dtype=bool)
+    stride = access.element_bytes
     for size, terms in reversed(list(zip(access.shape, access.terms, strict=True))):
         span = np.ones(len(covered), dtype=np.int64)
         for axis, step in terms:
             span += step * (covered[:, axis] - 1)
         span = np.minimum(span, size)
+        apart = stride // line if stride % line == 0 else 1  # rows that no line divides spread
+        gap = np.where(~whole & (span > 1), np.gcd(gap, apart), gap)
         run = np.where(whole, run * span, run)
         rest = np.where(whole, rest, rest * span)
         whole &= span == size
-    return np.asarray(rest * np.ceil(run / line) * line)
-
-
-def crowding(
-    access: Access, covered: NDArray[np.int64], sets: int, line: int = 64
-) -> NDArray[np.float64]:
-    """How unevenly the lines of a buffer fall on a cache's sets.
-
-    Rows whose distance is a multiple of many lines share few sets: with 512 float channels last,
-    neighbouring pixels are 32 lines apart and take 2 of 64 sets.
-
-    Args:
-        access: the affine map.
-        covered: (drafts, axes) int64.
-        sets: of the cache.
-        line: bytes.
-
-    Returns:
-        (drafts,) float64: sets over those that the lines can fall on, at least 1.
-    """
-    run = np.full(len(covered), float(access.element_bytes))
-    whole = np.ones(len(covered), dtype=bool)
-    step = np.full(len(covered), sets, dtype=np.int64)  # greatest common distance of rows, lines
-    stride = access.element_bytes
-    for size, terms in reversed(list(zip(access.shape, access.terms, strict=True))):
-        span = np.ones(len(covered), dtype=np.int64)
-        for axis, coefficient in terms:
-            span += coefficient * (covered[:, axis] - 1)
-        span = np.minimum(span, size)
-        apart = stride // line if stride % line == 0 else 1
-        step = np.where(~whole & (span > 1), np.gcd(step, apart), step)
-        run = np.where(whole, run * span, run)
-        whole &= span == size
         stride *= size
-    lines = np.minimum(np.ceil(run / line), step)
-    return np.asarray(step / lines)
+    run = np.ceil(run / line)
+    return Lines(count=rest * run, run=run, gap=gap)

@@ -72,16 +72,19 @@ class Nest:
         columns = [np.prod(self._factors(loop.pieces, genes), axis=0) for loop in self.loops]
         return np.stack(columns, axis=1)
 
-    def covered(self, genes: Genes, depth: int) -> NDArray[np.int64]:
-        """How much of each axis is run through inside of the first `depth` loops.
+    def covered(self, genes: Genes) -> NDArray[np.int64]:
+        """How much of each axis is run through inside of the first loops, from none to all.
 
         Returns:
-            (drafts, axes) int64.
+            (loops + 1, drafts, axes) int64.
         """
-        covered = np.ones((len(genes), len(self.block.axes)), dtype=np.int64)
-        for loop in self.loops[depth:]:
-            for piece, factors in zip(loop.pieces, self._factors(loop.pieces, genes), strict=True):
-                covered[:, piece.axis] *= factors
+        shape = (len(self.loops) + 1, len(genes), len(self.block.axes))
+        covered = np.ones(shape, dtype=np.int64)
+        for depth in range(len(self.loops) - 1, -1, -1):
+            covered[depth] = covered[depth + 1]
+            pieces = self.loops[depth].pieces
+            for piece, factors in zip(pieces, self._factors(pieces, genes), strict=True):
+                covered[depth, :, piece.axis] *= factors
         return covered
 
     def choice(self, name: str, genes: Genes) -> NDArray[np.int64] | None:

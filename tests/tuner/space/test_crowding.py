@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tune_farm.tuner.space.anatomy import Access
-from tune_farm.tuner.space.footprint import crowding
+from tune_farm.tuner.space.footprint import lines_of
 
 SETS = 64
 
@@ -34,4 +34,4 @@ def test_pixels_of_many_channels_crowd(
         is_write=False,
     )
 
-    assert crowding(access, np.array([[pixels, depth]]), SETS) == [expected]
+    assert lines_of(access, np.array([[pixels, depth]])).crowding(SETS) == [expected]

@@ -51,8 +51,8 @@ def test_inner_loops_cover_the_axes(space: DesignSpace) -> None:
         assert plot.nest is not None
         genes = plot.sketch.draw(DRAFTS, rng)
         whole = [axis.extent for axis in plot.nest.block.axes]
-        assert (plot.nest.covered(genes, 0) == whole).all()
-        assert (plot.nest.covered(genes, len(plot.nest.loops)) == 1).all()
+        assert (plot.nest.covered(genes)[0] == whole).all()
+        assert (plot.nest.covered(genes)[-1] == 1).all()
 
 
 def test_nearly_all_drafts_are_accepted_and_found_again(space: DesignSpace) -> None:
