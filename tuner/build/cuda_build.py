@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -114,10 +115,8 @@ def _dynamic_shared_bytes(devices: dict[Any, Any]) -> dict[str, int]:
 
 
 def _bytes_of(kind: Any) -> int:
-    import math
-
     import tvm
 
     element = tvm.DataType(str(kind.dtype))
     size = math.prod(int(each) for each in kind.shape)
-    return size * max(1, element.bits * element.lanes // 8)
+    return size * max(1, int(element.bits) * int(element.lanes) // 8)
