@@ -21,6 +21,7 @@ class PrunedError(Exception):
 
 def schedule_by_default(module: Any, target: Any) -> Any:
     """Schedule an untuned module by the rules that TVM compiles untuned CUDA models with."""
+    import tvm
     from tvm.s_tir import dlight
 
     rules = (
@@ -30,8 +31,9 @@ def schedule_by_default(module: Any, target: Any) -> Any:
         dlight.gpu.GeneralReduction(),
         dlight.gpu.Fallback(),
     )
+    copy = tvm.IRModule(dict(module.functions.items()))  # the pass changes the one it is given
     with target:
-        return dlight.ApplyDefaultSchedule(*rules)(module)
+        return dlight.ApplyDefaultSchedule(*rules)(copy)
 
 
 def build_cuda(
