@@ -34,7 +34,7 @@ from tune_farm.tuner.predictor.cuda_tiles import cuda_tiles  # noqa: E402
 from tune_farm.tuner.predictor.tile import TilePredictor  # noqa: E402
 from tune_farm.tuner.space.design import DesignSpace  # noqa: E402
 from tune_farm.tuner.strategy.draft import DraftOptions, DraftStrategy  # noqa: E402
-from tune_farm.tuner.types import Task  # noqa: E402
+from tune_farm.tuner.types import Fault, Task  # noqa: E402
 
 CLAIM = "valid, distinct, compiled CUDA candidates a second, ours / TVM's, is at least 8"
 #: A 3x3 convolution, a 1x1 convolution with its residual, a dense layer.
@@ -93,6 +93,8 @@ def run_ours(tasks: Sequence[Task], candidates: int, folder: Path, seed: int) ->
                         outcome.path.unlink()
                     else:
                         refused[outcome.failure.fault.value] += 1
+                        if refused[Fault.BUILD_ERROR.value] > candidates:
+                            raise SystemExit(f"builds fail: {outcome.failure.detail}")
                 drawn = time.monotonic()
         ended = time.monotonic()
     finally:

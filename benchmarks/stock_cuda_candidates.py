@@ -58,7 +58,6 @@ def register_build(folder: str) -> None:
 
     import tvm_ffi
 
-    @tvm_ffi.register_global_func(BUILD, override=True)
     def build(module: Any, target: Any, parameters: Any) -> Any:
         import tvm.s_tir.tensor_intrin  # noqa: F401 - `default_build` does it: part of the start
         from tvm.s_tir.meta_schedule.builder.local_builder import default_build
@@ -72,6 +71,8 @@ def register_build(folder: str) -> None:
         with target:
             assert tvm_callback_cuda_compile(device.inspect_source())
         return built
+
+    tvm_ffi.register_global_func(BUILD, build, override=True)
 
 
 def candidates_of(order: Order, task: Task, target: Any) -> list[Any]:

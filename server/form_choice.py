@@ -1,4 +1,4 @@
-"""Chooses the form in which a model is tuned: how its tensors lie, how its functions are computed."""
+"""Chooses the form in which a model is tuned: layout of its tensors, mathematics of functions."""
 
 from __future__ import annotations
 

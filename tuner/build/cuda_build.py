@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ class PrunedError(Exception):
 
 def schedule_by_default(module: Any, target: Any) -> Any:
     """Schedule an untuned module by the rules that TVM compiles untuned CUDA models with."""
+    import tvm
     from tvm.s_tir import dlight
 
     rules = (
@@ -29,8 +31,9 @@ def schedule_by_default(module: Any, target: Any) -> Any:
         dlight.gpu.GeneralReduction(),
         dlight.gpu.Fallback(),
     )
+    copy = tvm.IRModule(dict(module.functions.items()))  # the pass changes the one it is given
     with target:
-        return dlight.ApplyDefaultSchedule(*rules)(module)
+        return dlight.ApplyDefaultSchedule(*rules)(copy)
 
 
 def build_cuda(
@@ -114,10 +117,8 @@ def _dynamic_shared_bytes(devices: dict[Any, Any]) -> dict[str, int]:
 
 
 def _bytes_of(kind: Any) -> int:
-    import math
-
     import tvm
 
     element = tvm.DataType(str(kind.dtype))
     size = math.prod(int(each) for each in kind.shape)
-    return size * max(1, element.bits * element.lanes // 8)
+    return size * max(1, int(element.bits) * int(element.lanes) // 8)

@@ -102,7 +102,7 @@ def _global_bytes(kernel: Kernel, extents: Extents, block: Collection[Loop]) -> 
         if member.fetch is not None:
             region, trips = extents.once(member), _trips(extents, member)
         else:
-            region, trips = extents.region(member, block), 1.0
+            region, trips = extents.region(member, block), np.ones(len(total))
         for access in (*member.reads, member.write):
             if access.scope == "global":
                 total += trips * lines_of(access, region, _SECTOR_BYTES).count * _SECTOR_BYTES
@@ -123,7 +123,8 @@ def _unique_bytes(kernel: Kernel) -> float:
 
 def _per_step(main: Member, tile: Ints, reduces: NDArray[np.bool_]) -> Floats:
     """Elements that a thread loads for one step of its reduction, (drafts,) float64."""
-    return np.sum([elements(read, _at_one_step(tile, reduces)) for read in main.reads], axis=0)
+    step = _at_one_step(tile, reduces)
+    return sum((elements(read, step) for read in main.reads), np.zeros(len(tile)))
 
 
 def _at_one_step(tile: Ints, reduces: NDArray[np.bool_]) -> Ints:

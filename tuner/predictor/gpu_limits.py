@@ -16,7 +16,7 @@ from tune_farm.tuner.space.sketch import Genes, Sketch
 _MOST_VIRTUAL_THREADS = 8
 #: Statements of an unrolled body, each about 500 characters of source: beyond it TVM, then the
 #: device's compiler, take seconds, for code that an instruction cache does not hold.
-_MOST_CODE = 768
+_MOST_CODE = 512
 #: Values of a thread that want a register at the same time, over what a thread can have: a few of
 #: them a compiler loads later.
 _MOST_PRESSURE = 1.05

@@ -66,7 +66,7 @@ def test_a_good_kernel_is_measured() -> None:
     ],
 )
 def test_what_cannot_win_is_named(change: dict[str, int], words: str) -> None:
-    reason = why_pruned([GOOD, replace(GOOD, name="main_kernel_1", **change)], LIMITS)  # type: ignore[arg-type]
+    reason = why_pruned([GOOD, replace(GOOD, name="main_kernel_1", **change)], LIMITS)
 
     assert reason is not None
     assert "main_kernel_1" in reason

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from tvm import te
 
+from benchmarks.h100 import H100
 from tests.contracts.strategy import StrategyContract, Subject, proposed_by, told
 from tests.tuner import operators
+from tests.tuner.cuda_operators import cuda_task
 from tests.tuner.operators import task_of
 from tests.tuner.predictor.machines import CPU
 from tests.tuner.records_of import record_of
@@ -127,3 +129,15 @@ def test_a_law_that_is_no_better_than_chance_rejects_nothing(task: Task) -> None
     assert strategy.propose(8)
 
     assert strategy.pruned.predicted_slow == rejected
+
+
+def test_few_drafts_of_a_gpu_fit_and_enough_are_found() -> None:
+    gpu_task = cuda_task(operators.matmul(256, 256, 256))
+    options = replace(OPTIONS, machine=H100)
+
+    strategy = strategy_of(gpu_task, options)
+    proposals = strategy.propose(6)
+
+    assert len(proposals) == 6
+    assert len({proposal.candidate.id for proposal in proposals}) == 6
+    assert strategy.pruned.over_limit > options.drafts
