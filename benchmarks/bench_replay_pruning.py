@@ -158,7 +158,7 @@ def _yardstick(space: Space, count: int, seeds: int) -> float:
     for seed in range(seeds):
         rows = np.random.default_rng(seed).permutation(len(space.seconds))[:count]
         measured = {int(row): float(space.seconds[row]) for row in rows}
-        expected = learned_seconds(space.parameters, measured)
+        expected = learned_seconds(space.decisions, measured)
         expected[rows] = space.seconds[rows]
         found.append(_part_in(space.top, best_part(expected)))
     return float(np.mean(found))
