@@ -17,20 +17,13 @@ from numpy.typing import NDArray
 from benchmarks.replay_spaces import Space
 from tune_farm.tuner.predictor.correction import Correction
 from tune_farm.tuner.predictor.gpu_law import gpu_seconds
-from tune_farm.tuner.strategy.selection import next_trials, split
+from tune_farm.tuner.strategy.selection import Policy, next_trials, split
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 BATCH = 8
-_KEEP = 0.2
-_HEDGE = 0.3
-_EXPLOIT = 0.5
-#: What is drawn at random comes from the best predicted, twice as many as are kept: what changes
-#: the kept is learned on both sides of their bound.
-_REACH = 2.0
-#: Standard deviations by which a draft may be better than predicted and is kept for that.
-_CAUTION = 0.5
+_POLICY = Policy()
 
 
 class BudgetSpentError(Exception):
@@ -97,14 +90,10 @@ def search_ours(predictor: Predictor) -> Search:
     """The product's search: half of each batch the most promising, half drawn."""
 
     def search(meter: Meter, rng: np.random.Generator) -> None:
-        count = len(predictor.law)
-        while len(meter.measured) < count:
+        while len(meter.measured) < len(predictor.law):
             seconds = predictor.seconds()
             seconds[list(meter.measured)] = np.inf
-            among = round(_REACH * _KEEP * count)
-            rows = next_trials(
-                seconds, predictor.doubt(), BATCH, exploit=_EXPLOIT, among=among, rng=rng
-            )
+            rows = next_trials(seconds, predictor.doubt(), BATCH, policy=_POLICY, rng=rng)
             if not len(rows):
                 return  # what is left cannot be launched
             for row in rows.tolist():
@@ -115,17 +104,13 @@ def search_ours(predictor: Predictor) -> Search:
 
 def kept_of(predictor: Predictor, meter: Meter) -> Ints:
     """The part that the product keeps after what was measured, measured ones counted in."""
-    seconds = predictor.seconds() * np.exp2(-_CAUTION * predictor.doubt())
+    seconds = predictor.seconds() * np.exp2(-_POLICY.caution * predictor.doubt())
     rows = list(meter.measured)
     seconds[rows] = [meter.measured[row] for row in rows]
-    return split(seconds, part_of(seconds), law=predictor.law, hedge=_HEDGE)[0]
+    count = _POLICY.kept(len(seconds))
+    return split(seconds, count, law=predictor.law, hedge=_POLICY.hedge)[0]
 
 
 def best_part(seconds: Floats) -> Ints:
     """The part that is kept where only predictions count."""
-    return split(seconds, part_of(seconds))[0]
-
-
-def part_of(seconds: Floats) -> int:
-    """How many configurations are kept."""
-    return round(_KEEP * len(seconds))
+    return split(seconds, _POLICY.kept(len(seconds)))[0]

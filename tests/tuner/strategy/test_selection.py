@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tune_farm.tuner.strategy.selection import next_trials, split
+from tune_farm.tuner.strategy.selection import Policy, next_trials, split
 
 
 def random_seconds(count: int, seed: int) -> np.ndarray:  # (count,) float64
@@ -50,7 +50,7 @@ def test_half_is_the_most_promising_and_half_is_drawn_from_the_best() -> None:
     seconds, doubt = np.arange(1.0, 101.0), np.zeros(100)
     doubt[40] = 6.0  # 41 seconds, but it may be less than one
 
-    rows = next_trials(seconds, doubt, 8, exploit=0.5, among=20, rng=np.random.default_rng(0))
+    rows = next_trials(seconds, doubt, 8, policy=Policy(keep=0.1), rng=np.random.default_rng(0))
 
     assert rows[:4].tolist() == [40, 0, 1, 2]
     assert len(set(rows.tolist())) == 8
@@ -62,6 +62,6 @@ def test_what_is_known_is_not_measured_again() -> None:
     seconds[[3, 5]] = 1.0
     rng = np.random.default_rng(0)
 
-    assert sorted(next_trials(seconds, np.zeros(10), 8, exploit=0.5, among=4, rng=rng)) == [3, 5]
-    nothing = next_trials(np.full(10, np.inf), np.zeros(10), 8, exploit=0.5, among=4, rng=rng)
+    assert sorted(next_trials(seconds, np.zeros(10), 8, policy=Policy(), rng=rng)) == [3, 5]
+    nothing = next_trials(np.full(10, np.inf), np.zeros(10), 8, policy=Policy(), rng=rng)
     assert not len(nothing)
