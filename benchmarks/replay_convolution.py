@@ -34,24 +34,24 @@ def convolution_tiles(p: Mapping[str, Floats], warp: int) -> GpuTiles:
     rows = np.minimum(rows, _FILTER * ty)
     loads = rows * _FILTER * tx
     warps = np.ceil(threads / warp)
+    row_words = width + _BORDER + _padding(p)
     tile_bytes = 4.0 * (width + _BORDER) * (height + _BORDER)
     wavefronts = warps * loads * (warp / 32)
-    # Lanes of one warp that lie in different rows of the block meet in the same banks.
-    row_words = width + _BORDER + p["use_padding"] * 0
-    conflict = np.where((bx % 32 != 0) & staged, _conflicts(bx, row_words), 1.0)
-    fill = np.where(staged, 2.0 * tile_bytes / 128, 0.0)
-    asked = tile_bytes * _sectors(bx * tx) + 4.0 * width * height
+    # Lanes of one warp that lie in different rows of the block may meet in the same banks.
+    conflict = np.where(staged, _conflicts(bx, row_words), 1.0)
+    fill = np.where(staged, 2.0 * tile_bytes, 0.0)
+    asked = tile_bytes * _sectors(width) + 4.0 * width * height
     return GpuTiles(
         blocks=np.ceil(_IMAGE / width) * np.ceil(_IMAGE / height),
         threads=threads,
         registers=_OTHER_REGISTERS + 2 * outputs,
-        shared_bytes=np.where(staged, tile_bytes, 0.0),
+        shared_bytes=np.where(staged, 4.0 * row_words * (height + _BORDER), 0.0),
         flops=2.0 * width * height * _FILTER**2,
         accumulators=outputs,
         global_bytes=asked,
         unique_bytes=np.full(len(threads), 8.0 * _IMAGE**2),
-        shared_traffic_bytes=128.0 * (wavefronts * conflict + fill),
-        loads=loads + np.where(staged, 2.0 * tile_bytes / 4.0 / threads, 0.0),
+        shared_traffic_bytes=128.0 * wavefronts * conflict + fill,
+        loads=loads + fill / 4.0 / threads,
         vector_bytes=np.full(len(threads), 4.0),
         code=_FILTER**2 * outputs + loads,
     )
@@ -62,6 +62,14 @@ def is_guarded(p: Mapping[str, Floats]) -> NDArray[np.bool_]:
     across = _IMAGE % (p["block_size_x"] * p["tile_size_x"])
     down = _IMAGE % (p["block_size_y"] * p["tile_size_y"])
     return (across > 0) | (down > 0)
+
+
+def _padding(p: Mapping[str, Floats]) -> Floats:
+    """Columns that the kernel adds to the staged tile, against meeting in the same banks."""
+    bx = p["block_size_x"]
+    over = _BORDER + bx * p["tile_size_x"] - bx
+    needed = (p["use_padding"] > 0) & (bx % 32 > 0) & (over % 32 > 0)
+    return np.where(needed, (32 - over) % 32, 0.0)
 
 
 def _conflicts(bx: Floats, row_words: Floats) -> Floats:

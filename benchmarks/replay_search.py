@@ -5,8 +5,9 @@ Ours is the product's: its law, its residual, its choice of what is kept and mea
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -14,20 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.replay_spaces import Space
-from tune_farm.tuner.predictor.gpu_law import gpu_seconds
 from tune_farm.tuner.predictor.correction import Correction
-from tune_farm.tuner.strategy.selection import next_trials, split
+from tune_farm.tuner.predictor.gpu_law import gpu_seconds
+from tune_farm.tuner.strategy.selection import Policy, next_trials, split
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 BATCH = 8
-_KEEP = 0.2
-_HEDGE = 0.3
-_EXPLOIT = 0.5
-#: What is drawn at random comes from the best predicted, twice as many as are kept: what changes
-#: the kept is learned on both sides of their bound.
-_REACH = 2.0
+_POLICY = Policy()
 
 
 class BudgetSpentError(Exception):
@@ -62,10 +58,8 @@ Search: TypeAlias = Callable[[Meter, np.random.Generator], None]
 
 def run_search(search: Search, meter: Meter, seed: int) -> Meter:
     """Run a search until the meter stops it."""
-    try:
+    with contextlib.suppress(BudgetSpentError):
         search(meter, np.random.default_rng(seed))
-    except BudgetSpentError:
-        pass
     return meter
 
 
@@ -75,35 +69,31 @@ class Predictor:
     def __init__(self, space: Space) -> None:
         self._space = space
         self.law = gpu_seconds(space.tiles, space.gpu)  #: (configurations,)
-        self._features = _decisions(space)
-        self._correction = Correction(self._features, threads=1)
+        self._decisions = space.decisions
+        self._correction = Correction(self._decisions, threads=1)
 
     def learn(self, row: int, seconds: float) -> None:
         """Take in one measurement; one that failed teaches no time."""
         if math.isfinite(seconds) and math.isfinite(self.law[row]):
-            self._correction.add(self._features[row], float(self.law[row]), seconds)
+            self._correction.add(self._decisions[row], float(self.law[row]), seconds)
 
     def seconds(self) -> Floats:
         """What it expects of all configurations, (configurations,)."""
-        return self.law * self._correction.factor(self._features)
+        return self.law * self._correction.factor(self._decisions)
 
     def doubt(self) -> Floats:
         """How sure it is of that: standard deviation of log2, (configurations,)."""
-        return self._correction.doubt(self._features)
+        return self._correction.doubt(self._decisions)
 
 
 def search_ours(predictor: Predictor) -> Search:
     """The product's search: half of each batch the most promising, half drawn."""
 
     def search(meter: Meter, rng: np.random.Generator) -> None:
-        count = len(predictor.law)
-        while len(meter.measured) < count:
+        while len(meter.measured) < len(predictor.law):
             seconds = predictor.seconds()
             seconds[list(meter.measured)] = np.inf
-            among = round(_REACH * _KEEP * count)
-            rows = next_trials(
-                seconds, predictor.doubt(), BATCH, exploit=_EXPLOIT, among=among, rng=rng
-            )
+            rows = next_trials(seconds, predictor.doubt(), BATCH, policy=_POLICY, rng=rng)
             if not len(rows):
                 return  # what is left cannot be launched
             for row in rows.tolist():
@@ -114,24 +104,13 @@ def search_ours(predictor: Predictor) -> Search:
 
 def kept_of(predictor: Predictor, meter: Meter) -> Ints:
     """The part that the product keeps after what was measured, measured ones counted in."""
-    seconds = predictor.seconds()
+    seconds = predictor.seconds() * np.exp2(-_POLICY.caution * predictor.doubt())
     rows = list(meter.measured)
     seconds[rows] = [meter.measured[row] for row in rows]
-    return split(seconds, part_of(seconds), law=predictor.law, hedge=_HEDGE)[0]
+    count = _POLICY.kept(len(seconds))
+    return split(seconds, count, law=predictor.law, hedge=_POLICY.hedge)[0]
 
 
 def best_part(seconds: Floats) -> Ints:
     """The part that is kept where only predictions count."""
-    return split(seconds, part_of(seconds))[0]
-
-
-def part_of(seconds: Floats) -> int:
-    """How many configurations are kept."""
-    return round(_KEEP * len(seconds))
-
-
-def _decisions(space: Space) -> Floats:
-    """A draft's own decisions, those that count on a scale of powers of two."""
-    values = space.parameters
-    scaled = np.where(values.min(axis=0) > 0, np.log2(np.maximum(values, 1.0)), values)
-    return scaled
+    return split(seconds, _POLICY.kept(len(seconds)))[0]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.replay_convolution import convolution_tiles
+from benchmarks.replay_convolution import convolution_tiles, is_guarded
 from benchmarks.replay_devices import DEVICES
 from benchmarks.replay_gemm import gemm_tiles
 from tune_farm.tuner.predictor.gpu_tiles import GpuTiles
@@ -35,6 +35,8 @@ class Space:
     gpu: Gpu
     tiles: GpuTiles
     parameters: Floats  # (configurations, parameters), those that vary
+    #: (configurations, decisions): those parameters as powers of two, and what they switch on.
+    decisions: Floats
     seconds: Floats  # (configurations,), infinite where it failed
     cost_seconds: Floats  # (configurations,) charged for compiling, verifying, measuring it
 
@@ -70,7 +72,9 @@ def space_of(kernel: str, device: str, cache: Mapping[str, Any]) -> Space:
         name: np.array([record[name] for record in records], dtype=np.float64)
         for name in cache["tune_params_keys"]
     }
-    gpu = DEVICES[device]
+    gpu, is_gemm = DEVICES[device], kernel == "gemm"
+    parameters = np.stack([values for values in named.values() if np.ptp(values) > 0], axis=1)
+    switches = [] if is_gemm else [is_guarded(named)]
     milliseconds = [
         record["time"] if isinstance(record["time"], float | int) else np.inf for record in records
     ]
@@ -78,8 +82,15 @@ def space_of(kernel: str, device: str, cache: Mapping[str, Any]) -> Space:
     return Space(
         name=f"{kernel.split('_')[0]} {device}",
         gpu=gpu,
-        tiles=gemm_tiles(named) if kernel == "gemm" else convolution_tiles(named, gpu.warp),
-        parameters=np.stack([v for v in named.values() if np.ptp(v) > 0], axis=1),
+        tiles=gemm_tiles(named) if is_gemm else convolution_tiles(named, gpu.warp),
+        parameters=parameters,
+        decisions=np.column_stack([_on_scale(parameters), *switches]).astype(np.float64),
         seconds=np.array(milliseconds) / 1e3,
         cost_seconds=np.array(costs) / 1e3,
     )
+
+
+def _on_scale(parameters: Floats) -> Floats:
+    """Sizes on a scale of powers of two; switches, which may be 0, as they are."""
+    sizes = parameters.min(axis=0) > 0
+    return np.where(sizes, np.log2(np.maximum(parameters, 1.0)), parameters)

@@ -8,7 +8,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ class Report:
     rows: Sequence[Mapping[str, Any]]  # the table, equal keys in each row
     notes: Sequence[str] = ()  # what was counted, and what was not
     replayed: bool = False  # simulated from recorded measurements
+    details: Mapping[str, Any] = field(default_factory=dict)  # in the file, not in the table
 
     def __post_init__(self) -> None:
         assert self.results, "a benchmark without a result"

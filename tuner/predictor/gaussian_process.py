@@ -8,6 +8,7 @@ fits noise.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +52,8 @@ class GaussianProcess:
         between = _kernel(scaled, self.rows, self.length, self.linear)
         explained = solve_triangular(self.factor, between.T, lower=True, check_finite=False)
         own = 1.0 + self.linear * (scaled**2).mean(axis=1)
-        return np.sqrt(np.maximum(own - (explained**2).sum(axis=0), 0.0) * self.variance)
+        left = np.maximum(own - (explained**2).sum(axis=0), 0.0)
+        return np.asarray(np.sqrt(left * self.variance))
 
 
 def fit_process(rows: Floats, values: Floats, reference: Floats) -> GaussianProcess:
@@ -65,37 +67,28 @@ def fit_process(rows: Floats, values: Floats, reference: Floats) -> GaussianProc
     center, spread = reference.mean(axis=0), reference.std(axis=0)
     scale = np.where(spread > 1e-9, spread, 1.0)
     scaled = (rows - center) / scale
-    mean = float(np.mean(values))
-    target = values - mean
-    typical = float(np.sqrt(np.mean(_squares(scaled, scaled))))
-    best: tuple[float, float, float, Floats, Floats, float] | None = None
-    for part in _LENGTHS:
-        for linear in _LINEARS:
-            kernel = _kernel(scaled, scaled, part * max(typical, 1e-9), linear)
-            for noise in _NOISES:
-                factor = np.linalg.cholesky(kernel + noise * np.eye(len(rows)))
-                half = np.linalg.solve(factor, target)
-                variance = max(float(half @ half) / len(rows), 1e-12)  # the likeliest
-                likelihood = -0.5 * len(rows) * np.log(variance) - np.log(np.diag(factor)).sum()
-                if best is None or likelihood > best[0]:
-                    best = (
-                        float(likelihood),
-                        part * max(typical, 1e-9),
-                        linear,
-                        factor,
-                        half,
-                        variance,
-                    )
-    assert best is not None
-    _, length, linear, factor, half, variance = best
+    typical = max(float(np.sqrt(np.mean(_squares(scaled, scaled)))), 1e-9)
+    likeliest, best = -np.inf, None
+    for length, linear in itertools.product(_LENGTHS, _LINEARS):
+        kernel = _kernel(scaled, scaled, length * typical, linear)
+        for noise in _NOISES:
+            factor = np.asarray(np.linalg.cholesky(kernel + noise * np.eye(len(rows))))
+            solved = np.linalg.solve(factor, values - values.mean())
+            variance = max(float(solved @ solved) / len(rows), 1e-12)  # the likeliest
+            likelihood = -len(rows) / 2 * np.log(variance) - np.log(np.diag(factor)).sum()
+            if likelihood > likeliest:
+                likeliest = likelihood
+                best = (length * typical, linear, variance, factor, solved)
+    assert best is not None, "no finite likelihood: a value is not finite"
+    length, linear, variance, factor, solved = best
     return GaussianProcess(
         rows=scaled,
-        weights=np.linalg.solve(factor.T, half),
+        weights=np.asarray(np.linalg.solve(factor.T, solved)),
         factor=factor,
-        variance=variance,
         center=center,
         scale=scale,
-        mean=mean,
+        mean=float(values.mean()),
+        variance=variance,
         length=length,
         linear=linear,
     )

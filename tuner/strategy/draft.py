@@ -15,6 +15,7 @@ from tune_farm.tuner.predictor.quality import is_chance
 from tune_farm.tuner.predictor.tile import TilePredictor
 from tune_farm.tuner.space.design import DesignSpace, Plot
 from tune_farm.tuner.space.sketch import Genes
+from tune_farm.tuner.strategy.selection import split
 from tune_farm.tuner.types import Purpose, Record, Task
 
 #: Drafts in a row that TVM refuses or that turn out to be known schedules, after which an ask ends.
@@ -83,12 +84,13 @@ class DraftStrategy:
 
     def propose(self, limit: int) -> Sequence[Proposal]:
         """Return up to `limit` new candidates; none when the space is searched out."""
-        drafts = sorted(self._draw(), key=lambda draft: draft.seconds)
+        drafts = self._draw()
         # Where the law ranks no better than chance, it neither rejects nor leads.
         is_trusted = not is_chance(self._predicted, self._measured)
         keep, exploit = (self._options.keep, self._options.exploit) if is_trusted else (1.0, 0.0)
         bound = max(limit, round(keep * len(drafts)))
-        kept, rejected = drafts[:bound], drafts[bound:]
+        seconds = np.array([draft.seconds for draft in drafts], dtype=np.float64)
+        kept, rejected = ([drafts[row] for row in rows] for rows in split(seconds, bound))
         explored = int(self._rng.binomial(limit, self._options.explore)) if rejected else 0
         exploited = math.ceil((limit - explored) * exploit)
         found = self._realize(_spread(kept), exploited, Purpose.SEARCH)
