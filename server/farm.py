@@ -16,6 +16,7 @@ import ray
 from tune_farm.client.actor import start_client
 from tune_farm.client.agent import AgentOptions
 from tune_farm.client.messages import Message, Order
+from tune_farm.tuner.errors import EnvironmentUnusableError
 
 _LOG = logging.getLogger(__name__)
 
@@ -202,3 +203,9 @@ def _init(**how: Any) -> Any:
     except SystemExit as end:
         # Ray answers SIGTERM with the signal's bare number as the exit code.
         raise SystemExit(128 + signal.SIGTERM if end.code == signal.SIGTERM else end.code) from None
+    except Exception as error:
+        # A bare Exception after 30 s on a busy machine, a ConnectionError where no cluster is.
+        lines = str(error).strip().splitlines()
+        reason = lines[0] if lines else type(error).__name__
+        remedy = "check --address" if how["address"] != "local" else "run less beside it, try again"
+        raise EnvironmentUnusableError(f"Ray did not start: {reason[:200]}", remedy) from error
