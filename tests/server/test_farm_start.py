@@ -23,7 +23,7 @@ def test_ray_that_does_not_start(
     def fail(**how: Any) -> None:
         # What Ray raises where a machine is so busy that its raylet takes more than 30 s; staged,
         # as no test can wait for it.
-        raise Exception(BUSY)  # noqa: TRY002
+        raise Exception(BUSY)
 
     monkeypatch.setattr(ray, "init", fail)
 
