@@ -25,6 +25,7 @@ class Order:
     tasks: tuple[Task, ...]
     target_json: str
     candidates: int  # of each task
+    population: int  # of its evolutionary search
     workers: int
     timeout_seconds: float  # of one build; TVM counts a worker's start in
     folder: str  # for notes of the workers
@@ -84,7 +85,7 @@ def candidates_of(order: Order, task: Task, target: Any) -> list[Any]:
         tvm.ir.load_json(task.module_json),
         target=target,
         space_generator="post-order-apply",
-        search_strategy="evolutionary",
+        search_strategy=ms.search_strategy.EvolutionarySearch(population_size=order.population),
         task_name=task.name,
         rand_state=order.seed + 1,
         num_threads=order.workers,
