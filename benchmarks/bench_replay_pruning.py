@@ -131,7 +131,8 @@ def _how(seeds: int, cap: int) -> list[str]:
         "kept, at worst; law: recall with nothing measured; xgb_N: trees on N random measurements; "
         "other_gpu: another device's recorded times as the order, of the device that serves best",
         "REPLAYED: tiles come from the kernels' sources by adapters that were written, and the law "
-        "with them, with these spaces at hand; the rivals know a space's parameters only",
+        "with them, with these spaces at hand; no rival knows the law, and the trees learn from the "
+        "same decisions as ours",
     ]
 
 
