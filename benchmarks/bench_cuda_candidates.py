@@ -158,7 +158,7 @@ def drafts_per_second(tasks: Sequence[Task], seed: int) -> float:
             for _ in range(SCORED // 4096 // len(plots)):
                 genes = plot.sketch.draw(4096, rng)
                 genes = genes[predictor.fits(plot, genes)]
-                if predictor.seconds(task.id, plot, genes) is None:
+                if predictor.predict(task.id, plot, genes) is None:
                     cuda_tiles(plot.kernels, plot.sketch, genes)
                 count += 4096
             seconds += time.perf_counter() - started

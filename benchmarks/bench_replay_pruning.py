@@ -8,34 +8,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0:0] = [] if str(ROOT) in sys.path else [str(ROOT)]  # also as a plain script
 
-from benchmarks.replay_rivals import (  # noqa: E402
-    learned_seconds,
-    search_annealing,
-    search_genetic,
-    search_learned,
-    search_random,
-)
-from benchmarks.replay_search import (  # noqa: E402
-    Meter,
-    Predictor,
-    Search,
-    best_part,
-    kept_of,
-    run_search,
-    search_ours,
-)
-from benchmarks.replay_spaces import Space, load_space  # noqa: E402
+from benchmarks.replay_judge import CAP, MEASUREMENTS, RIVALS, YARDSTICKS, Outcome, judge  # noqa: E402
+from benchmarks.replay_spaces import load_space  # noqa: E402
 from benchmarks.report import Report, print_report, write_report  # noqa: E402
 
 CLAIM = (
@@ -52,141 +36,8 @@ SPACES = (
     ("convolution_milo", "MI250X", 0.0, 0.0, True),
 )
 QUICK = ("RTX_3090", "A4000", "A100")
-SEEDS = {True: 2, False: 20}  # by --quick
-MEASUREMENTS = 64
-#: Configurations after which a search has failed to come within 5%.
-CAP = 1000
-RIVALS: Mapping[str, Search] = {
-    "random": search_random,
-    "genetic": search_genetic,
-    "annealing": search_annealing,
-    "xgboost": search_learned,
-}
-#: Random measurements that the yardsticks learn from.
-YARDSTICKS = (64, 256, 1024)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
-    """What searches paid to come within 5% of the optimum, one number a seed."""
-
-    seconds: tuple[float, ...]  # charged; of one that failed, until the cap
-    hits: tuple[bool, ...]
-
-    @property
-    def mean(self) -> float:
-        """Mean charged seconds; a lower bound unless all hit."""
-        return float(np.mean(self.seconds))
-
-    @property
-    def hit_rate(self) -> float:
-        """Part of the searches that came within 5%."""
-        return float(np.mean(self.hits))
-
-    def __str__(self) -> str:
-        bound = "" if all(self.hits) else ">="
-        return f"{bound}{self.mean:.0f} ({self.hit_rate:.0%})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """All of one space; recalls are parts of the true top 1%, one a seed."""
-
-    space: str
-    kernel: str
-    configurations: int
-    recall: tuple[float, ...]
-    kept_within_10: float  # of the configurations within 10% of the optimum, at worst
-    law_recall: float  # with nothing measured
-    yardsticks: Mapping[str, float]  # mean recall of other ways to rank
-    ours: Bill | None = None
-    rivals: Mapping[str, Bill]
-
-    @property
-    def best_rival(self) -> str:
-        """The rival that paid least."""
-        return min(self.rivals, key=lambda name: self.rivals[name].mean)
-
-    @property
-    def time_ratio(self) -> float | None:
-        """Ours over the best rival; None where time was not judged."""
-        return None if self.ours is None else self.ours.mean / self.rivals[self.best_rival].mean
-
-
-def judge(
-    space: Space,
-    kernel: str,
-    *,
-    seeds: int,
-    times: bool,
-    others: Sequence[Space] = (),
-    cap: int = CAP,
-) -> Outcome:
-    """Replay every search of one space; `others` are spaces of the same kernel."""
-    recalls, near = [], []
-    close = np.flatnonzero(space.within(0.10))
-    for seed in range(seeds):
-        predictor = Predictor(space)
-        meter = run_search(search_ours(predictor), Meter(space, MEASUREMENTS), seed)
-        kept = kept_of(predictor, meter)
-        recalls.append(_part_in(space.top, kept))
-        near.append(_part_in(close, kept))
-    return Outcome(
-        space=space.name,
-        kernel=kernel,
-        configurations=len(space.seconds),
-        recall=tuple(recalls),
-        kept_within_10=min(near),
-        law_recall=_part_in(space.top, best_part(Predictor(space).law)),
-        yardsticks={
-            **{f"xgb_{count}": _learned_recall(space, count, seeds) for count in YARDSTICKS},
-            **({"other_gpu": _other_recall(space, others)} if others else {}),
-        },
-        ours=_bill(space, None, seeds, cap) if times else None,
-        rivals={name: _bill(space, rival, seeds, cap) for name, rival in RIVALS.items()}
-        if times
-        else {},
-    )
-
-
-def _bill(space: Space, rival: Search | None, seeds: int, cap: int) -> Bill:
-    """Run one search of a space; ours if no rival is named."""
-    meters = [
-        run_search(
-            rival or search_ours(Predictor(space)), Meter(space, cap, space.within(0.05)), seed
-        )
-        for seed in range(seeds)
-    ]
-    return Bill(
-        seconds=tuple(meter.charged_seconds for meter in meters),
-        hits=tuple(meter.is_hit for meter in meters),
-    )
-
-
-def _learned_recall(space: Space, count: int, seeds: int) -> float:
-    """Mean recall of trees that learned from random measurements, at the same keep."""
-    found = []
-    for seed in range(seeds):
-        rows = np.random.default_rng(seed).permutation(len(space.seconds))[:count]
-        measured = {int(row): float(space.seconds[row]) for row in rows}
-        expected = learned_seconds(space.decisions, measured)
-        expected[rows] = space.seconds[rows]
-        found.append(_part_in(space.top, best_part(expected)))
-    return float(np.mean(found))
-
-
-def _other_recall(space: Space, others: Sequence[Space]) -> float:
-    """Recall of another device's recorded times as the order: of the device that serves best."""
-    found = []
-    for other in others:
-        known = dict(zip(map(tuple, other.parameters), other.seconds, strict=True))
-        there = np.array([known.get(tuple(row), np.inf) for row in space.parameters])
-        found.append(_part_in(space.top, best_part(there)))
-    return max(found)
-
-
-def _part_in(rows: NDArray[np.int64], kept: NDArray[np.int64]) -> float:
-    return float(np.isin(rows, kept).mean())
+#: By --quick. With two, one lucky rival decides: what a search pays varies by ten to one.
+SEEDS = {True: 8, False: 20}
 
 
 def report_of(outcomes: Sequence[Outcome], quick: bool, seeds: int, cap: int = CAP) -> Report:
@@ -251,6 +102,8 @@ def _shortfalls(outcomes: Sequence[Outcome]) -> list[str]:
         least_mean, least_worst, _ = bounds.get(each.space.split()[-1], (0.0, 0.0, False))
         if mean < least_mean or worst < least_worst:
             found.append(f"REPLAYED {each.space}: recall {mean:.3f} (worst {worst:.3f}) MISSES")
+        if each.space.endswith("A100") and each.kept_within_10 < 1.0:
+            found.append(f"REPLAYED {each.space}: NOT all within 10% of the optimum were kept")
         found += [
             f"REPLAYED {each.space}: does NOT beat {name}: recall {recall:.3f} against {mean:.3f}"
             for name, recall in each.yardsticks.items()
@@ -279,7 +132,8 @@ def _how(seeds: int, cap: int) -> list[str]:
         "kept, at worst; law: recall with nothing measured; xgb_N: trees on N random measurements; "
         "other_gpu: another device's recorded times as the order, of the device that serves best",
         "REPLAYED: tiles come from the kernels' sources by adapters that were written, and the law "
-        "with them, with these spaces at hand; the rivals know a space's parameters only",
+        "with them, with these spaces at hand; no rival knows the law, and trees learn from "
+        "the same decisions as ours",
     ]
 
 
@@ -288,7 +142,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="recorded spaces")
     parser.add_argument("--quick", action="store_true", help="three spaces, under 4 minutes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there, too")
-    parser.add_argument("--seeds", type=int, help="instead of 20, or 2 if quick")
+    parser.add_argument("--seeds", type=int, help="instead of 20, or 8 if quick")
     arguments = parser.parse_args()
     seeds = arguments.seeds or SEEDS[arguments.quick]
     spaces = {each[:2]: load_space(arguments.data, *each[:2]) for each in SPACES}

@@ -3,8 +3,9 @@
 Sources: NVIDIA Turing, Ampere GA102 and A100 architecture papers and the data sheets of the boards
 (SMs, lanes, clocks, memory); CUDA C++ Programming Guide, "Technical Specifications per Compute
 Capability" 7.5, 8.0, 8.6 (threads, blocks, registers, shared memory); AMD CDNA 2 paper and the
-MI250X data sheet (one of its two dies, which is what a kernel sees). L2 bandwidth, which data
-sheets leave out, is 64 bytes a clock and SM for NVIDIA, 128 a clock and channel for AMD.
+MI250X data sheet (one of its two dies, which is what a kernel sees). Bytes a clock from L2, which
+data sheets leave out: 128 for each 32-bit memory channel of a Turing or GA102 board (what public
+microbenchmarks reach), 5,120 in the A100 paper, 128 for each of 32 channels in the CDNA 2 paper.
 """
 
 from __future__ import annotations

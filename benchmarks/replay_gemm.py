@@ -29,7 +29,7 @@ def gemm_tiles(p: Mapping[str, Floats]) -> GpuTiles:
     rows, columns = p["MWG"] / p["MDIMC"], p["NWG"] / p["NDIMC"]  # of a thread
     warps = threads / _BANKS
     asked = 4.0 * _SIZE * (p["MWG"] + p["NWG"]) + 8.0 * p["MWG"] * p["NWG"]
-    wavefronts = warps * _SIZE * (_operand(p, "M", "A") + _operand(p, "N", "B"))
+    wavefronts = warps * _SIZE * (_operand(p, "M") + _operand(p, "N"))
     staged = _staging(p, "M", "A") + _staging(p, "N", "B")
     loads = _SIZE * (_loads(p, "M", "A", threads) + _loads(p, "N", "B", threads))
     return GpuTiles(
@@ -48,7 +48,7 @@ def gemm_tiles(p: Mapping[str, Floats]) -> GpuTiles:
     )
 
 
-def _operand(p: Mapping[str, Floats], side: str, operand: str) -> Floats:
+def _operand(p: Mapping[str, Floats], side: str) -> Floats:
     """Wavefronts in which a warp fetches its part of one operand for one step of K."""
     stride = p[f"{side}WG"] / p[f"{side}DIMC"]
     vector = p[f"VW{side}"]
@@ -82,7 +82,7 @@ def _loads(p: Mapping[str, Floats], side: str, operand: str, threads: Floats) ->
     vector = np.minimum(p[f"VW{side}"], 4.0)
     along = np.minimum(p["MDIMC"], _BANKS)
     lanes = along if side == "M" else _BANKS / along
-    distinct = np.where(lanes > 1, 1.0, 0.5)
+    distinct = np.where(lanes > 1, 1.0, 0.5)  # one address for a whole warp is served at once
     own = p[f"{side}WG"] / p[f"{side}DIMC"] / vector * distinct
     staged = p[f"S{operand}"] * 2.0 * p[f"{side}WG"] / (vector * threads)
     return np.asarray(own + staged)

@@ -109,7 +109,8 @@ def _best_seconds(task: Task, cpu: Cpu, predictor: TilePredictor) -> float:
     if task.reduction_length > 1:
         for plot in DesignSpace(task, seed=_SEED).plots:
             genes = plot.sketch.draw(_DRAFTS, rng)
-            seconds = predictor.seconds(task.id, plot, genes[predictor.fits(plot, genes)])
-            found += [] if seconds is None or not len(seconds) else [float(seconds.min())]
+            predicted = predictor.predict(task.id, plot, genes[predictor.fits(plot, genes)])
+            if predicted is not None and len(predicted.seconds):
+                found.append(float(predicted.seconds.min()))
     memory = cpu.refill_bytes_per_cycle[-1] * cpu.clock_hertz
     return min(found, default=task.bytes_moved / memory)

@@ -41,6 +41,11 @@ class Correction:
         self._process: GaussianProcess | None = None
         self._trees: Any = None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether there are enough measurements to say more than a scale."""
+        return len(self._errors) >= _LEAST_ROWS
+
     def add(self, decisions: Floats, law: float, measured: float) -> None:
         """Take in one measurement: (decisions,), and seconds by the law and measured."""
         self._rows.append(decisions)
@@ -64,7 +69,7 @@ class Correction:
         return self._process.deviation_at(decisions)
 
     def _fit(self) -> None:
-        if len(self._errors) == self._fitted or len(self._errors) < _LEAST_ROWS:
+        if len(self._errors) == self._fitted or not self.is_ready:
             return
         import xgboost
 

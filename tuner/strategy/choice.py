@@ -44,7 +44,9 @@ class Strategies:
         options = self._options
         if isinstance(options, DraftOptions):
             if self._predictor is None:
-                self._predictor = TilePredictor(options.machine, threads=options.threads)
+                self._predictor = TilePredictor(
+                    options.machine, threads=options.threads, corrects=options.corrects
+                )
             return DraftStrategy(task, predictor=self._predictor, options=options, seed=seed)
         if self._cost_model is None:
             self._cost_model = new_cost_model(options)

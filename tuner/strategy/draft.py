@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tune_farm.tuner.interfaces import Proposal, Pruned
 from tune_farm.tuner.predictor.machine import Cpu, Gpu
 from tune_farm.tuner.predictor.quality import is_chance
-from tune_farm.tuner.predictor.tile import TilePredictor
+from tune_farm.tuner.predictor.tile import Prediction, TilePredictor
 from tune_farm.tuner.space.design import DesignSpace, Plot
 from tune_farm.tuner.space.sketch import Genes
-from tune_farm.tuner.strategy.selection import split
+from tune_farm.tuner.strategy.selection import Policy, split
 from tune_farm.tuner.types import Purpose, Record, Task
 
 #: Drafts in a row that TVM refuses or that turn out to be known schedules, after which an ask ends.
@@ -40,6 +39,17 @@ class DraftOptions:
     exploit: float = 0.5
     elites: int = 12  # best measured schedules whose variants are drafted, too
     varied: float = 0.5  # the part of the drafts that are their variants
+    #: Each sketch learns from its own measurements, what they leave open counts, and some of what
+    #: is measured lies beyond what is kept: what recorded GPU spaces settled.
+    corrects: bool = False
+
+    @property
+    def policy(self) -> Policy:
+        """What is kept, and what of it is measured."""
+        if self.corrects:
+            return Policy(keep=self.keep, exploit=self.exploit)
+        plain = {"reach": 1.0, "hedge": 0.0, "caution": 0.0, "optimism": 0.0}
+        return Policy(keep=self.keep, exploit=self.exploit, **plain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +60,17 @@ class _Draft:
     genes: Genes  # (decisions,) int64
     seconds: float
     is_predicted: bool
+    law_seconds: float = 0.0
+    doubt: float = 0.0  # standard deviation of log2 of the seconds
 
     @property
     def key(self) -> tuple[int, bytes]:
         """What makes two drafts the same."""
         return self.plot, self.genes.tobytes()
+
+    def within(self, deviations: float) -> float:
+        """The least seconds within so many standard deviations."""
+        return float(self.seconds * 2.0 ** (-deviations * self.doubt))
 
 
 class DraftStrategy:
@@ -84,23 +100,31 @@ class DraftStrategy:
 
     def propose(self, limit: int) -> Sequence[Proposal]:
         """Return up to `limit` new candidates; none when the space is searched out."""
-        drafts = self._draw()
-        # Where the law ranks no better than chance, it neither rejects nor leads.
-        is_trusted = not is_chance(self._predicted, self._measured)
-        keep, exploit = (self._options.keep, self._options.exploit) if is_trusted else (1.0, 0.0)
-        bound = max(limit, round(keep * len(drafts)))
-        seconds = np.array([draft.seconds for draft in drafts], dtype=np.float64)
-        kept, rejected = ([drafts[row] for row in rows] for rows in split(seconds, bound))
+        drafts, policy = self._draw(), self._policy()
+        bound = max(limit, policy.kept(len(drafts)))
+        law = np.array([draft.law_seconds for draft in drafts])
+        cautious = np.array([draft.within(policy.caution) for draft in drafts])
+        rows = split(cautious, bound, law=law, hedge=policy.hedge)
+        kept, rejected = ([drafts[row] for row in part] for part in rows)
+        keys = {draft.key for draft in kept}
         explored = int(self._rng.binomial(limit, self._options.explore)) if rejected else 0
-        exploited = math.ceil((limit - explored) * exploit)
-        found = self._realize(_spread(kept), exploited, Purpose.SEARCH)
-        rest = [kept[i] for i in self._rng.permutation(len(kept))]
-        found += self._realize(rest, limit - explored - len(found), Purpose.SEARCH)
+        exploited = math.ceil((limit - explored) * policy.exploit)
+        promising = sorted(kept, key=lambda draft: draft.within(policy.optimism))
+        found = self._realize(_spread(promising), exploited, keys)
+        near = (kept + rejected)[: round(policy.reach * bound)]
+        rest = [near[i] for i in self._rng.permutation(len(near))]
+        found += self._realize(rest, limit - explored - len(found), keys)
         if explored:
             order = self._rng.permutation(len(rejected))
-            found += self._realize([rejected[i] for i in order], explored, Purpose.AUDIT)
+            found += self._realize([rejected[i] for i in order], explored, keys)
         self._pruned += Pruned(predicted_slow=sum(draft.is_predicted for draft in rejected))
         return found
+
+    def _policy(self) -> Policy:
+        """What is kept; where the law ranks no better than chance, it neither rejects nor leads."""
+        if is_chance(self._predicted, self._measured):
+            return replace(self._options.policy, keep=1.0, exploit=0.0)
+        return self._options.policy
 
     def tell(self, records: Iterable[Record]) -> None:
         """Learn from records of this task."""
@@ -134,10 +158,19 @@ class DraftStrategy:
         for index, plot in enumerate(self._space.plots):
             genes = self._within_limits(plot, self._genes_of(index))
             known = self._predict(index, genes)
-            seconds = self._guess(len(genes)) if known is None else known
+            each = known or self._guess(len(genes))
             drafts = (
-                _Draft(plot=index, genes=row, seconds=float(each), is_predicted=known is not None)
-                for row, each in zip(genes, seconds, strict=True)
+                _Draft(
+                    plot=index,
+                    genes=row,
+                    seconds=float(seconds),
+                    is_predicted=known is not None,
+                    law_seconds=float(law),
+                    doubt=float(doubt),
+                )
+                for row, seconds, law, doubt in zip(
+                    genes, each.seconds, each.law, each.doubt, strict=True
+                )
             )
             found += [draft for draft in drafts if draft.key not in self._tried]
         return found
@@ -173,18 +206,21 @@ class DraftStrategy:
         children[again] = sketch.vary(children[again], self._rng)
         return np.concatenate([sketch.draw(count - varied, self._rng), children])
 
-    def _predict(self, plot: int, genes: Genes) -> NDArray[np.float64] | None:
+    def _predict(self, plot: int, genes: Genes) -> Prediction | None:
         if not self._options.uses_law:
             return None
-        return self._predictor.seconds(self._task.id, self._space.plots[plot], genes)
+        return self._predictor.predict(self._task.id, self._space.plots[plot], genes)
 
-    def _guess(self, count: int) -> NDArray[np.float64]:
+    def _guess(self, count: int) -> Prediction:
         """Where no law covers a sketch: as random as what is known of the task."""
         typical = self._elites[len(self._elites) // 2].seconds if self._elites else 1.0
-        return typical * np.exp(self._rng.normal(0.0, 0.5, size=count))
+        seconds = typical * np.exp(self._rng.normal(0.0, 0.5, size=count))
+        return Prediction(law=seconds, seconds=seconds, doubt=np.zeros(count))
 
-    def _realize(self, drafts: Sequence[_Draft], limit: int, purpose: Purpose) -> list[Proposal]:
-        """The first drafts that become new schedules."""
+    def _realize(
+        self, drafts: Sequence[_Draft], limit: int, kept: Collection[tuple[int, bytes]]
+    ) -> list[Proposal]:
+        """The first drafts that become new schedules; an audit, those that were not kept."""
         found: list[Proposal] = []
         misses = 0
         for draft in drafts:
@@ -202,6 +238,7 @@ class DraftStrategy:
             self._seen.add(candidate.id)
             self._proposed[candidate.id] = draft
             known = draft.seconds if draft.is_predicted else None
+            purpose = Purpose.SEARCH if draft.key in kept else Purpose.AUDIT
             found.append(Proposal(candidate=candidate, purpose=purpose, predicted_seconds=known))
         return found
 

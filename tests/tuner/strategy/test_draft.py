@@ -31,7 +31,7 @@ def copy_of_nothing() -> Any:
 
 
 def strategy_of(task: Task, options: DraftOptions = OPTIONS) -> DraftStrategy:
-    predictor = TilePredictor(options.machine, threads=1)
+    predictor = TilePredictor(options.machine, threads=1, corrects=options.corrects)
     return DraftStrategy(task, predictor=predictor, options=options, seed=7)
 
 
@@ -46,7 +46,9 @@ def task() -> Task:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "options", [OPTIONS, replace(OPTIONS, uses_law=False)], ids=["tile", "none"]
+    "options",
+    [OPTIONS, replace(OPTIONS, uses_law=False), replace(OPTIONS, corrects=True)],
+    ids=["tile", "none", "corrected"],
 )
 class TestDraftStrategy(StrategyContract):
     """The contract."""
@@ -141,3 +143,15 @@ def test_few_drafts_of_a_gpu_fit_and_enough_are_found() -> None:
     assert len(proposals) == 6
     assert len({proposal.candidate.id for proposal in proposals}) == 6
     assert strategy.pruned.over_limit > options.drafts
+
+
+def test_with_a_correction_what_is_drawn_reaches_beyond_what_is_kept(task: Task) -> None:
+    strategy = strategy_of(task, replace(OPTIONS, corrects=True, explore=0.0))
+    strategy.tell(told(proposed_by(strategy, 16)))
+
+    proposals = strategy.propose(16)
+
+    purposes = [proposal.purpose for proposal in proposals]
+    assert purposes[:8] == [Purpose.SEARCH] * 8  # what promises most
+    assert Purpose.AUDIT in purposes[8:]  # drawn, and not kept
+    assert len({proposal.candidate.id for proposal in proposals}) == 16
