@@ -28,6 +28,7 @@ from benchmarks.operators import Selection, model_tasks  # noqa: E402
 from benchmarks.report import Report, print_report, write_report  # noqa: E402
 from benchmarks.stock_cuda_candidates import Order, Outcome  # noqa: E402
 from tune_farm.client.devices.cpu import usable_cores  # noqa: E402
+from tune_farm.tuner.build.cuda_compile import include_folder  # noqa: E402
 from tune_farm.tuner.build.pool import BuildOptions, BuildPool  # noqa: E402
 from tune_farm.tuner.interfaces import Artifact  # noqa: E402
 from tune_farm.tuner.predictor.cuda_tiles import cuda_tiles  # noqa: E402
@@ -132,9 +133,12 @@ def run_stock(tasks: Sequence[Task], quick: bool, folder: Path, seed: int) -> Ou
         seed=seed,
     )
     (folder / "order").write_bytes(pickle.dumps(order))
+    # TVM looks for the toolkit's headers beside the link to nvcc that it finds first.
+    headers = include_folder()
+    toolkit = {"CUDA_HOME": str(Path(headers).parent)} if headers else {}
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.stock_cuda_candidates", str(folder / "order")],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, **toolkit, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         text=True,
         check=False,
@@ -142,7 +146,10 @@ def run_stock(tasks: Sequence[Task], quick: bool, folder: Path, seed: int) -> Ou
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
         raise SystemExit(f"TVM's side ended with {done.returncode}")
-    return Outcome(**json.loads(lines[-1]))
+    outcome = Outcome(**json.loads(lines[-1]))
+    if not outcome.built:
+        raise SystemExit("TVM's side built nothing; its messages are above")
+    return outcome
 
 
 def drafts_per_second(tasks: Sequence[Task], seed: int) -> float:

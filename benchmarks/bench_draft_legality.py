@@ -54,6 +54,7 @@ class Verdict:
     drafts: int  # that passed the limits
     accepted: int
     compared: int  # lowered to the end
+    not_lowered: int  # accepted by the postprocessors, then refused by a later pass of TVM
     mismatches: int
     seconds: float
 
@@ -64,7 +65,7 @@ def judge(target: str, task: Task, machine: Cpu | Gpu, drafts: int, sample: int)
     space = DesignSpace(task, seed=1)
     predictor = TilePredictor(machine, threads=1)
     rng = np.random.default_rng(1)
-    drawn = passed = accepted = compared = mismatches = 0
+    drawn = passed = accepted = compared = not_lowered = mismatches = 0
     share = -(-drafts // len(space.plots))
     for index, plot in enumerate(space.plots):
         genes, tried = passing(predictor, plot, share, rng)
@@ -75,8 +76,10 @@ def judge(target: str, task: Task, machine: Cpu | Gpu, drafts: int, sample: int)
             candidate = space.realize(index, each)
             accepted += candidate is not None
             if candidate is not None and plot.kernels is not None and row in chosen:
-                compared += 1
-                mismatches += predicted(plot, each) != lowered(task, candidate)
+                launches = lowered(task, candidate)
+                compared += launches is not None
+                not_lowered += launches is None
+                mismatches += launches not in (None, predicted(plot, each))
     return Verdict(
         target=target,
         task=task.name,
@@ -84,6 +87,7 @@ def judge(target: str, task: Task, machine: Cpu | Gpu, drafts: int, sample: int)
         drafts=passed,
         accepted=accepted,
         compared=compared,
+        not_lowered=not_lowered,
         mismatches=mismatches,
         seconds=time.monotonic() - started,
     )
@@ -114,11 +118,16 @@ def predicted(plot: Plot, genes: Genes) -> list[Launch]:
     ]
 
 
-def lowered(task: Task, candidate: Candidate) -> list[Launch]:
+def lowered(task: Task, candidate: Candidate) -> list[Launch] | None:
+    """The launches in the end; None where one of TVM's passes fails on the schedule."""
     import tvm
 
     module = replay(tvm.ir.load_json(task.module_json), candidate.trace_json).mod
-    return launches_of(module, tvm.target.Target(json.loads(task.target_json)))
+    try:
+        return launches_of(module, tvm.target.Target(json.loads(task.target_json)))
+    except RuntimeError as problem:  # the root of TVM's own errors
+        print(f"{task.name}: {str(problem).splitlines()[0]}", file=sys.stderr)
+        return None
 
 
 def subjects() -> Iterator[tuple[str, Task, Cpu | Gpu]]:
@@ -145,6 +154,7 @@ def report_of(verdicts: list[Verdict], quick: bool) -> Report:
             "lowest_accepted_fraction": min(each.accepted / each.drafts for each in verdicts),
             "mismatches": sum(each.mismatches for each in verdicts),
             "compared": sum(each.compared for each in verdicts),
+            "not_lowered": sum(each.not_lowered for each in verdicts),
             "drafts": drafts,
         },
         rows=[_row(each) for each in verdicts],
@@ -152,7 +162,8 @@ def report_of(verdicts: list[Verdict], quick: bool) -> Report:
             "drafts: drawn uniformly, from each sketch in equal numbers, no two the same; fewer "
             "where a task has no more",
             "mismatches: of the compared, those where threads, blocks or shared-memory bytes of a "
-            "kernel after all of TVM's lowering differ from what the arrays say (CUDA)",
+            "kernel after all of TVM's lowering differ from what the arrays say (CUDA); "
+            "not_lowered: accepted, but a later pass of TVM fails, which is a build error",
         ],
     )
 
@@ -166,6 +177,7 @@ def _row(verdict: Verdict) -> dict[str, object]:
         "accepted": verdict.accepted,
         "accepted_fraction": round(verdict.accepted / verdict.drafts, 4),
         "compared": verdict.compared,
+        "not_lowered": verdict.not_lowered,
         "mismatches": verdict.mismatches,
         "seconds": round(verdict.seconds, 1),
     }

@@ -20,6 +20,7 @@ def verdict(**changes: object) -> Verdict:
         "drafts": 100,
         "accepted": 99,
         "compared": 10,
+        "not_lowered": 0,
         "mismatches": 0,
         "seconds": 1.0,
     }

@@ -9,7 +9,7 @@ from tune_farm.tuner.predictor.cuda_tiles import cuda_tiles
 from tune_farm.tuner.predictor.gpu_tiles import GpuTiles
 from tune_farm.tuner.predictor.machine import Gpu
 from tune_farm.tuner.space.kernel_extents import Extents
-from tune_farm.tuner.space.kernels import Kernel
+from tune_farm.tuner.space.kernels import Kernel, Member
 from tune_farm.tuner.space.sketch import Genes, Sketch
 
 #: TVM refuses more virtual threads: each is one more copy of the body.
@@ -45,7 +45,23 @@ def _is_accepted(kernel: Kernel, extents: Extents, tiles: GpuTiles) -> NDArray[n
     for loop in {loop for member in kernel.members for loop in member.loops if loop.versions > 1}:
         # Once around, the sum's start falls into the loop as a stage that the pipeline has not.
         accepted &= extents.loop(loop) > 1
+    for member in kernel.members:
+        if member.reduces_across_threads:
+            accepted &= _is_one_sum(kernel, member, extents)
     return np.asarray(accepted)
+
+
+def _is_one_sum(kernel: Kernel, member: Member, extents: Extents) -> NDArray[np.bool_]:
+    """Whether a sum over threads stands once in the code: TVM's lowering knows a buffer's one sum.
+
+    Rows that a block sums one after the other become a sum each where their loop is unrolled.
+    """
+    serial = [loop for loop in member.loops if loop.is_serial]
+    rows = extents.iterations(loop for loop in serial if not member.sums_over(loop))
+    if kernel.unroll is None:
+        return rows >= 0
+    unrolled = extents.iterations(serial) <= extents.decided(kernel.unroll)
+    return np.asarray((rows == 1) | ~unrolled)
 
 
 def _is_launchable(tiles: GpuTiles, gpu: Gpu) -> NDArray[np.bool_]:
