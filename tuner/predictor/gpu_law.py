@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tune_farm.tuner.predictor.gpu_tiles import GpuTiles
 from tune_farm.tuner.predictor.machine import Gpu
-from tune_farm.tuner.predictor.occupancy import resident_blocks
+from tune_farm.tuner.predictor.occupancy import most_registers, resident_blocks
 
 Floats = NDArray[np.float64]
 
@@ -87,7 +87,7 @@ def _utilization(warps: Floats, tiles: GpuTiles) -> Floats:
 
 def _spilled(tiles: GpuTiles, gpu: Gpu) -> Floats:
     """Words of a block that move because accumulators do not fit the registers."""
-    excess = np.clip(tiles.registers - gpu.max_thread_registers, 0.0, tiles.accumulators)
+    excess = np.clip(tiles.registers - most_registers(tiles, gpu), 0.0, tiles.accumulators)
     steps = tiles.flops / 2 / tiles.accumulators  # of all threads
     return np.asarray(_SPILL_MOVES * excess * steps)
 

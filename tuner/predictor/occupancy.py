@@ -24,7 +24,7 @@ _RESERVED_SHARED_BYTES = 1024
 def resident_blocks(tiles: GpuTiles, gpu: Gpu) -> Floats:
     """Blocks that one SM holds at a time, (drafts,) float64; 0 where not even one fits."""
     warps = np.ceil(tiles.threads / gpu.warp)
-    registers = np.minimum(tiles.registers, gpu.max_thread_registers)  # what is over is spilled
+    registers = np.minimum(tiles.registers, most_registers(tiles, gpu))  # what is over is spilled
     handed = _REGISTERS_AT_ONCE * np.ceil(np.maximum(registers, 1.0) / _REGISTERS_AT_ONCE)
     shared = np.where(tiles.shared_bytes > 0, tiles.shared_bytes + _RESERVED_SHARED_BYTES, 1.0)
     fitting = np.minimum.reduce(
@@ -36,6 +36,13 @@ def resident_blocks(tiles: GpuTiles, gpu: Gpu) -> Floats:
         ]
     )
     return np.where(is_launchable(tiles, gpu), fitting, 0.0)
+
+
+def most_registers(tiles: GpuTiles, gpu: Gpu) -> Floats:
+    """What a thread can have, (drafts,): compilers are told a block's threads, and keep to it."""
+    threads = np.ceil(tiles.threads / gpu.warp) * gpu.warp
+    portions = np.floor(gpu.registers / threads / _REGISTERS_AT_ONCE)
+    return np.minimum(gpu.max_thread_registers, portions * _REGISTERS_AT_ONCE)
 
 
 def is_launchable(tiles: GpuTiles, gpu: Gpu) -> NDArray[np.bool_]:
