@@ -22,11 +22,8 @@ def elements(access: Access, covered: NDArray[np.int64]) -> NDArray[np.float64]:
         (drafts,) float64.
     """
     total = np.ones(len(covered))
-    for size, terms in zip(access.shape, access.terms, strict=True):
-        span = np.ones(len(covered), dtype=np.int64)
-        for axis, step in terms:
-            span += step * (covered[:, axis] - 1)
-        total *= np.minimum(span, size)
+    for span in access.spans(covered):
+        total *= span
     return total
 
 
@@ -42,11 +39,7 @@ def line_bytes(access: Access, covered: NDArray[np.int64], line: int = 64) -> ND
     run = np.full(len(covered), float(access.element_bytes))
     rest = np.ones(len(covered))
     whole = np.ones(len(covered), dtype=bool)
-    for size, terms in reversed(list(zip(access.shape, access.terms, strict=True))):
-        span = np.ones(len(covered), dtype=np.int64)
-        for axis, step in terms:
-            span += step * (covered[:, axis] - 1)
-        span = np.minimum(span, size)
+    for size, span in reversed(list(zip(access.shape, access.spans(covered), strict=True))):
         run = np.where(whole, run * span, run)
         rest = np.where(whole, rest, rest * span)
         whole &= span == size
