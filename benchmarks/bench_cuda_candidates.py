@@ -135,7 +135,7 @@ def run_stock(tasks: Sequence[Task], quick: bool, folder: Path, seed: int) -> Ou
     (folder / "order").write_bytes(pickle.dumps(order))
     # TVM looks for the toolkit's headers beside the link to nvcc that it finds first.
     headers = include_folder()
-    toolkit = {"CUDA_HOME": str(Path(headers).parent)} if headers else {}
+    toolkit = {"CUDA_PATH": str(Path(headers).parent)} if headers else {}
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.stock_cuda_candidates", str(folder / "order")],
         env={**os.environ, **toolkit, "PYTHONPATH": str(ROOT)},

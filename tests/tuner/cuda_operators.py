@@ -41,6 +41,15 @@ def depthwise_convolution() -> Any:
 
 
 @functools.cache
+def grouped_convolution() -> Any:
+    """Eight channels read and make eight others."""
+    data = te.placeholder((1, 32, 14, 14), "float32", name="data")
+    weight = te.placeholder((32, 8, 3, 3), "float32", name="weight")
+    convolved = topi.nn.group_conv2d_nchw(data, weight, 1, 1, 1, 4, "float32")
+    return te.create_prim_func([data, weight, convolved])
+
+
+@functools.cache
 def batch_product() -> Any:
     """A batched matrix product."""
     left = te.placeholder((4, 32, 64), "float32", name="left")
@@ -87,6 +96,7 @@ ALL = (
     operators.square_root,
     strided_convolution,
     depthwise_convolution,
+    grouped_convolution,
     batch_product,
     pooling,
     normalization,

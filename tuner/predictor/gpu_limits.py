@@ -48,6 +48,8 @@ def _is_accepted(kernel: Kernel, extents: Extents, tiles: GpuTiles) -> NDArray[n
     for member in kernel.members:
         if member.reduces_across_threads:
             accepted &= _is_one_sum(kernel, member, extents)
+        if member.is_shared:
+            accepted &= _is_bounded(kernel, member, extents)
     return np.asarray(accepted)
 
 
@@ -62,6 +64,26 @@ def _is_one_sum(kernel: Kernel, member: Member, extents: Extents) -> NDArray[np.
         return rows >= 0
     unrolled = extents.iterations(serial) <= extents.decided(kernel.unroll)
     return np.asarray((rows == 1) | ~unrolled)
+
+
+def _is_bounded(kernel: Kernel, member: Member, extents: Extents) -> NDArray[np.bool_]:
+    """Whether TVM finds the part of a buffer that a copy in shared memory needs.
+
+    It may not where a tile has all of a group's inputs and but some of its outputs: it cannot tell
+    then that they are of one group, and copies all groups.
+    """
+    bounded = np.ones(len(extents.ones), dtype=bool)
+    around = [each for each in member.loops[: member.depth] if each.is_thread or each.is_virtual]
+    for other in kernel.members:
+        for access in other.reads:
+            if access.buffer != member.write.buffer or not access.stairs:
+                continue
+            region = extents.region(other, {*around, *other.loops[member.depth :]})
+            for terms, stairs in zip(access.terms, access.stairs, strict=True):
+                inputs = 1 + sum(step * (region[:, axis] - 1) for axis, step in terms)
+                for axis, height, length in stairs:
+                    bounded &= (region[:, axis] % length == 0) | (inputs < height)
+    return bounded
 
 
 def _is_launchable(tiles: GpuTiles, gpu: Gpu) -> NDArray[np.bool_]:

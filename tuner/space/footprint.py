@@ -24,11 +24,8 @@ def elements(access: Access, covered: NDArray[np.int64]) -> NDArray[np.float64]:
         (drafts,) float64.
     """
     total = np.ones(len(covered))
-    for size, terms in zip(access.shape, access.terms, strict=True):
-        span = np.ones(len(covered), dtype=np.int64)
-        for axis, step in terms:
-            span += step * (covered[:, axis] - 1)
-        total *= np.minimum(span, size)
+    for span in access.spans(covered):
+        total *= span
     return total
 
 
@@ -66,11 +63,7 @@ def lines_of(access: Access, covered: NDArray[np.int64], line: int = 64) -> Line
     gap = np.zeros(len(covered), dtype=np.int64)
     whole = np.ones(len(covered), dtype=bool)
     stride = access.element_bytes
-    for size, terms in reversed(list(zip(access.shape, access.terms, strict=True))):
-        span = np.ones(len(covered), dtype=np.int64)
-        for axis, step in terms:
-            span += step * (covered[:, axis] - 1)
-        span = np.minimum(span, size)
+    for size, span in reversed(list(zip(access.shape, access.spans(covered), strict=True))):
         apart = stride // line if stride % line == 0 else 1  # rows that no line divides spread
         gap = np.where(~whole & (span > 1), np.gcd(gap, apart), gap)
         run = np.where(whole, run * span, run)

@@ -120,14 +120,10 @@ class Extents:
 
     def _narrow(self, domain: Ints, region: Ints, theirs: Access, ours: Access) -> None:
         """Cut axes down to what a partner needs of, or gives to, their buffer."""
-        for size, mine, terms in zip(ours.shape, ours.terms, theirs.terms, strict=True):
-            if len(mine) != 1:
-                continue
-            span = self.ones
-            for axis, step in terms:
-                span = span + step * (region[:, axis] - 1)
-            axis, _ = mine[0]
-            domain[:, axis] = np.minimum(domain[:, axis], np.minimum(span, size))
+        for mine, span in zip(ours.terms, theirs.spans(region), strict=True):
+            if len(mine) == 1:
+                axis, _ = mine[0]
+                domain[:, axis] = np.minimum(domain[:, axis], span)
 
     def _covered(self, member: Member, atoms: list[Atom]) -> Ints:
         """How much of each axis some atoms run through, (drafts, axes) int64."""

@@ -42,3 +42,22 @@ def test_no_more_than_the_buffer_holds() -> None:
 
 def test_what_an_axis_does_not_move_is_touched_once() -> None:
     assert elements(WINDOW, np.array([[1, 1, 1, 1, 1]])) == [1]
+
+
+#: A convolution in groups of 16 outputs and 8 inputs: it reads [(o // 16) * 8 + i].
+GROUPED = Access(
+    buffer="data",
+    scope="global",
+    element_bytes=4,
+    shape=(32,),
+    terms=(((0, 0), (1, 1)),),
+    is_write=False,
+    stairs=(((0, 8, 16),),),
+)
+
+
+@given(outputs=st.integers(1, 64), inputs=st.integers(1, 8))
+def test_stairs_are_climbed_once_a_group(outputs: int, inputs: int) -> None:
+    walked = {(o // 16) * 8 + i for o in range(outputs) for i in range(inputs)}
+
+    assert elements(GROUPED, np.array([[outputs, inputs]])) == [max(walked) - min(walked) + 1]
