@@ -42,7 +42,7 @@ def most_registers(tiles: GpuTiles, gpu: Gpu) -> Floats:
     """What a thread can have, (drafts,): compilers are told a block's threads, and keep to it."""
     threads = np.ceil(tiles.threads / gpu.warp) * gpu.warp
     portions = np.floor(gpu.registers / threads / _REGISTERS_AT_ONCE)
-    return np.minimum(gpu.max_thread_registers, portions * _REGISTERS_AT_ONCE)
+    return np.asarray(np.minimum(gpu.max_thread_registers, portions * _REGISTERS_AT_ONCE))
 
 
 def is_launchable(tiles: GpuTiles, gpu: Gpu) -> NDArray[np.bool_]:
