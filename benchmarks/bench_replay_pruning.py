@@ -18,8 +18,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0:0] = [] if str(ROOT) in sys.path else [str(ROOT)]  # also as a plain script
 
-from benchmarks.replay_judge import CAP, MEASUREMENTS, RIVALS, YARDSTICKS, Outcome, judge  # noqa: E402
-from benchmarks.replay_spaces import load_space  # noqa: E402
+from benchmarks.replay.judge import CAP, MEASUREMENTS, RIVALS, YARDSTICKS, Outcome, judge  # noqa: E402
+from benchmarks.replay.spaces import load_space  # noqa: E402
 from benchmarks.report import Report, print_report, write_report  # noqa: E402
 
 CLAIM = (

@@ -16,10 +16,10 @@ from rich.console import Console
 
 from benchmarks import bench_replay_pruning
 from benchmarks.bench_replay_pruning import report_of
-from benchmarks.replay_devices import DEVICES
-from benchmarks.replay_judge import RIVALS, Bill, Outcome, judge
-from benchmarks.replay_search import Meter, Predictor, kept_of, run_search, search_ours
-from benchmarks.replay_spaces import Space, load_space, space_of
+from benchmarks.replay.devices import DEVICES
+from benchmarks.replay.judge import RIVALS, Bill, Outcome, judge
+from benchmarks.replay.search import Meter, Predictor, kept_of, run_search, search_ours
+from benchmarks.replay.spaces import Space, load_space, space_of
 from benchmarks.report import print_report
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "recorded"

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.replay_rivals import (
+from benchmarks.replay.rivals import (
     learned_seconds,
     search_annealing,
     search_genetic,
     search_learned,
     search_random,
 )
-from benchmarks.replay_search import (
+from benchmarks.replay.search import (
     Meter,
     Predictor,
     Search,
@@ -24,7 +24,7 @@ from benchmarks.replay_search import (
     run_search,
     search_ours,
 )
-from benchmarks.replay_spaces import Space
+from benchmarks.replay.spaces import Space
 
 MEASUREMENTS = 64
 #: Configurations after which a search has failed to come within 5%.

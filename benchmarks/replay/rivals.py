@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.replay_search import BATCH, Meter
+from benchmarks.replay.search import BATCH, Meter
 
 Floats = NDArray[np.float64]
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.replay_convolution import convolution_tiles, is_guarded
-from benchmarks.replay_devices import DEVICES
-from benchmarks.replay_gemm import gemm_tiles
+from benchmarks.replay.convolution import convolution_tiles, is_guarded
+from benchmarks.replay.devices import DEVICES
+from benchmarks.replay.gemm import gemm_tiles
 from tune_farm.tuner.predictor.gpu_tiles import GpuTiles
 from tune_farm.tuner.predictor.machine import Gpu
 

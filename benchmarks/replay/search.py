@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.replay_spaces import Space
+from benchmarks.replay.spaces import Space
 from tune_farm.tuner.predictor.correction import Correction
 from tune_farm.tuner.predictor.gpu_law import gpu_seconds
 from tune_farm.tuner.strategy.selection import Policy, next_trials, split
