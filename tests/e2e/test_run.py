@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.command import Command, keys, outcomes
-from tests.e2e.tiny_model import TASKS, write_tiny_model
+from tests.e2e.tiny_model import CONVERSIONS, OPERATORS, write_tiny_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
@@ -101,7 +101,7 @@ def test_stdout_is_the_summary(finished: Finished, summary: dict[str, Any]) -> N
     }
     assert set(summary["share"]) >= {"kind", "percent", "granted", "total"}
     assert set(summary["trials"]) >= {"measured", "pruned_static", "pruned_predicted", "failed"}
-    assert set(summary["predictor"]) == {"spearman", "recall_at_keep", "audited"}
+    assert set(summary["predictor"]) >= {"spearman", "recall_at_keep", "audited"}
     assert summary["exit_code"] == 0
     assert summary["simulated"] is False
     assert "SIMULATED" not in finished.stdout + finished.stderr
@@ -109,18 +109,19 @@ def test_stdout_is_the_summary(finished: Finished, summary: dict[str, Any]) -> N
 
 
 def test_every_operator_has_a_checked_result(finished: Finished, summary: dict[str, Any]) -> None:
-    assert sorted(task["name"] for task in summary["tasks"]) == sorted(TASKS)
+    assert sorted(task["name"] for task in summary["tasks"]) == sorted(OPERATORS + CONVERSIONS)
     for task in summary["tasks"]:
         assert set(task) >= {"id", "weight", "baseline_seconds", "best_seconds", "trials", "state"}
         assert task["state"] in ("tuned", "baseline")
-        assert task["trials"] == 6
+        assert task["trials"] == 6 or (task["name"] in CONVERSIONS and 1 <= task["trials"] < 6)
     end = summary["end_to_end"]
     assert end["checked"] is True
     assert 0 < end["tuned_seconds"] < end["baseline_seconds"]
     rows = outcomes(finished.directory)
     assert len(keys(rows)) == len(set(keys(rows)))
     trials = [row for row in rows if row["purpose"] in ("search", "audit")]
-    assert sum(row["attempt"] == 0 for row in trials) == 6 * len(TASKS)
+    tried = sum(row["attempt"] == 0 for row in trials)
+    assert tried == sum(task["trials"] for task in summary["tasks"])
     assert summary["trials"]["measured"] == sum(row["outcome"] == "measured" for row in trials)
 
 

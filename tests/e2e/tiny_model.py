@@ -8,8 +8,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-#: The operators that can be tuned, as `tune-farm tasks` counts them.
-TASKS = ("conv2d_relu.1x16x32x32", "conv2d_relu.1x32x16x16", "matmul.1x10")
+#: The operators that can be tuned, as `tune-farm tasks` names them: channels are last.
+OPERATORS = ("conv2d_relu.1x32x32x16", "conv2d_relu.1x16x16x32", "matmul.1x10")
+#: What that takes at both ends; these have few schedules.
+CONVERSIONS = ("transpose.1x32x32x3", "transpose_reshape.1x8192")
 
 
 def write_tiny_model(path: Path, *, last_operator: str = "MatMul", domain: str = "") -> Path:
