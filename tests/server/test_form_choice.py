@@ -31,3 +31,8 @@ def test_convolutions_of_14_pixels_want_their_channels_last(forms: Forms) -> Non
 
 def test_equal_forms_stay_as_given(forms: Forms) -> None:
     assert not is_faster(forms[Layout.GIVEN], forms[Layout.GIVEN], cpu_core(1))
+
+
+def test_a_tie_goes_to_the_first(forms: Forms) -> None:
+    given, packed = forms[Layout.GIVEN], forms[Layout.PACKED]
+    assert is_faster(given, packed, cpu_core(1), tie=100.0)
