@@ -12,6 +12,7 @@ from tune_farm.tuner.predictor.loop_body import loop_body
 from tune_farm.tuner.predictor.machine import Cpu
 from tune_farm.tuner.space.design import Plot
 from tune_farm.tuner.space.sketch import Genes
+from tune_farm.tuner.space.torn import is_torn
 
 #: Vector instructions of one loop body: beyond it a build takes seconds, and the code leaves the
 #: cache of decoded instructions, so that nothing is won.
@@ -28,11 +29,12 @@ class CpuLaws:
         self._cpu = cpu
 
     def fits(self, plot: Plot, genes: Genes) -> NDArray[np.bool_]:
-        """Whether the loop body is of a sane size, (drafts,) bool."""
+        """Whether the loop body is of a sane size, and TVM compiles it rightly, (drafts,) bool."""
         if plot.nest is None:
             return np.ones(len(genes), dtype=bool)
         body = loop_body(plot.nest, genes, self._cpu)
-        return (body.code <= _MOST_CODE) & (body.unrolled <= _MOST_UNROLLED)
+        sane = (body.code <= _MOST_CODE) & (body.unrolled <= _MOST_UNROLLED)
+        return sane & ~is_torn(plot.nest, genes)
 
     def look(
         self, plot: Plot, genes: Genes
