@@ -20,8 +20,11 @@ def refined_kind(kind: str, arguments: Sequence[TensorSpec], layout: Layout) -> 
 
 def _is_batched(arguments: Sequence[TensorSpec]) -> bool:
     """Whether both operands are stacks of matrices; a packed weight has three dimensions, too."""
-    first, second = [spec.shape for spec in arguments if not spec.is_output][:2]
+    operands = [spec.shape for spec in arguments if not spec.is_output][:2]
     stack = math.prod(arguments[-1].shape[:-2])
+    if len(operands) < 2:  # a matrix times itself is passed once
+        return len(operands[0]) > 2
+    first, second = operands
     return len(first) > 2 and len(second) > 2 and math.prod(second[:-2]) in (1, stack)
 
 

@@ -60,3 +60,8 @@ def test_matmul_of_two_stacks_is_a_batch_matmul() -> None:
 
 def test_other_kinds_stay() -> None:
     assert refined_kind("softmax", specs((2, 4), (2, 4)), Layout.GIVEN) == "softmax"
+
+
+def test_a_product_of_one_operand_with_itself() -> None:
+    assert refined_kind("matmul", specs((4, 4), (4, 4)), Layout.GIVEN) == "matmul"
+    assert refined_kind("matmul", specs((2, 4, 4), (2, 4, 4)), Layout.GIVEN) == "batch_matmul"
