@@ -43,19 +43,19 @@ def find_panel(function: tirx.PrimFunc, argument: int) -> Panel | None:
     found = [
         (block, read)
         for block in blocks_of(tvm.IRModule({"main": function})).values()
-        for read, access in enumerate(_reads(block))
+        for read, access in enumerate(block.reads)
         if access.buffer == name
     ]
     if len(found) != 1:
         return None
     block, read = found[0]
-    weight = _reads(block)[read]
+    weight = block.reads[read]
     axis = _vector_axis(block)
     if axis is None or not block.is_reduction or not _is_plain(weight):
         return None
     dimensions = [d for d, terms in enumerate(weight.terms) if terms == ((axis, 1),)]
-    others = [access for access in _reads(block) if access is not weight]
-    if len(dimensions) != 1 or any(_moves(access, axis) for access in others):
+    others = [access for access in block.reads if access is not weight]
+    if len(dimensions) != 1 or any(access.moves_along(axis) for access in others):
         return None
     width = _width(weight, dimensions[0])
     if width is None or np.prod(weight.shape) * weight.element_bytes < _LEAST_BYTES:
@@ -98,14 +98,9 @@ def pack_array(array: npt.NDArray[np.generic], panel: Panel) -> npt.NDArray[np.g
     return np.ascontiguousarray(np.moveaxis(panels, 1, -1))
 
 
-def _reads(block: Block) -> list[Access]:
-    return [access for access in block.accesses if not access.is_write]
-
-
 def _vector_axis(block: Block) -> int | None:
     """The spatial axis along which outputs lie side by side."""
-    write = next(access for access in block.accesses if access.is_write)
-    terms = write.terms[-1] if write.terms else ()
+    terms = block.write.terms[-1] if block.write.terms else ()
     if len(terms) != 1 or terms[0][1] != 1 or block.axes[terms[0][0]].is_reduction:
         return None
     return terms[0][0]
@@ -114,10 +109,6 @@ def _vector_axis(block: Block) -> int | None:
 def _is_plain(access: Access) -> bool:
     """Whether each dimension is one axis or a constant."""
     return all(len(terms) <= 1 and all(step == 1 for _, step in terms) for terms in access.terms)
-
-
-def _moves(access: Access, axis: int) -> bool:
-    return any(axis == each for terms in access.terms for each, _ in terms)
 
 
 def _width(weight: Access, dimension: int) -> int | None:

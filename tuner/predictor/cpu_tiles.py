@@ -38,10 +38,11 @@ def cpu_tiles(nest: Nest, genes: Genes, cpu: Cpu) -> CpuTiles:
     inlined, stage_elements = _earlier_stages(nest, genes, covered)
     # Of each access inside of the first loops.
     lines = [[lines_of(access, inside) for access in nest.block.accesses] for inside in covered]
+    sizes = np.array([[each.count for each in row] for row in lines]) * _LINE_BYTES
     return CpuTiles(
         body=loop_body(nest, genes, cpu),
         refill_bytes=tuple(
-            _refill(nest, genes, lines, capacity, sets)
+            _refill(nest, genes, sizes, _fits(lines, sizes, capacity, sets))
             for capacity, sets in zip(cpu.cache_bytes, cpu.cache_sets, strict=True)
         ),
         stage_elements=stage_elements,
@@ -51,7 +52,7 @@ def cpu_tiles(nest: Nest, genes: Genes, cpu: Cpu) -> CpuTiles:
     )
 
 
-def _refill(nest: Nest, genes: Genes, lines: list[list[Lines]], capacity: int, sets: int) -> Floats:
+def _refill(nest: Nest, genes: Genes, sizes: Floats, fits: NDArray[np.bool_]) -> Floats:
     """Bytes of lines that pass into a cache: the largest tile that fits moves through the operator.
 
     From one place to the next, along the loop directly around it, it keeps what both have in
@@ -60,8 +61,6 @@ def _refill(nest: Nest, genes: Genes, lines: list[list[Lines]], capacity: int, s
     """
     extents = nest.extents(genes).astype(np.float64)
     count, accesses, rows = len(nest.loops), nest.block.accesses, np.arange(len(genes))
-    fits = _fits(lines, capacity, sets)
-    sizes = np.array([[each.count for each in row] for row in lines]) * _LINE_BYTES
     around = _loop_around(extents, fits.argmax(axis=0))
     total = np.zeros(len(genes))
     for index, access in enumerate(accesses):
@@ -76,17 +75,13 @@ def _refill(nest: Nest, genes: Genes, lines: list[list[Lines]], capacity: int, s
     return total
 
 
-def _fits(lines: list[list[Lines]], capacity: int, sets: int) -> NDArray[np.bool_]:
+def _fits(lines: list[list[Lines]], sizes: Floats, capacity: int, sets: int) -> NDArray[np.bool_]:
     """Whether the tiles inside of the first loops fit a cache: (loops + 1, drafts) bool."""
-    fits = []
-    for accesses in lines:
-        sizes = np.stack([each.count for each in accesses]) * _LINE_BYTES
-        crowded = np.stack([each.crowding(sets) for each in accesses]) * sizes
-        fits.append(
-            (sizes.sum(axis=0) <= _CACHE_PART * capacity) & (crowded <= capacity).all(axis=0)
-        )
-    fits[-1] = np.ones_like(fits[-1])
-    return np.stack(fits)
+    crowding = np.array([[each.crowding(sets) for each in row] for row in lines])
+    fits = sizes.sum(axis=1) <= _CACHE_PART * capacity
+    fits &= (sizes * crowding <= capacity).all(axis=1)
+    fits[-1] = True
+    return np.asarray(fits)
 
 
 def _loop_around(extents: Floats, depth: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -101,9 +96,7 @@ def _earlier_stages(nest: Nest, genes: Genes, covered: NDArray[np.int64]) -> tup
     inlined, written = np.zeros(len(genes)), np.zeros(len(genes))
     extents = nest.extents(genes).astype(np.float64)
     for stage in nest.stages:
-        access = next(
-            (a for a in nest.block.accesses if a.buffer == stage.block and not a.is_write), None
-        )
+        access = next((read for read in nest.block.reads if read.buffer == stage.block), None)
         if access is None:
             continue
         depth_of = depths(stage, nest, genes)
@@ -117,8 +110,8 @@ def _earlier_stages(nest: Nest, genes: Genes, covered: NDArray[np.int64]) -> tup
 
 def _epilogue(nest: Nest, covered: NDArray[np.int64], cpu: Cpu) -> Floats:
     """A later stage reads the output again: from afar if the tile in between is large."""
-    write = next(access for access in nest.block.accesses if access.is_write)
-    names = {access.buffer for access in nest.block.accesses if not access.is_write}
+    write = nest.block.write
+    names = {read.buffer for read in nest.block.reads}
     later = [s for s in nest.stages if s.block not in names and s.depth is not None]
     depth = later[-1].depth if later and later[-1].depth is not None else 0
     size = write.element_bytes * elements(write, covered[depth])

@@ -61,7 +61,7 @@ def loop_body(nest: Nest, genes: Genes, cpu: Cpu) -> LoopBody:
     extents = nest.extents(genes)
     count = len(nest.loops)
     spatial = np.array([_is_spatial(nest, index) for index in range(count)])
-    write = next(access for access in block.accesses if access.is_write)
+    write = block.write
     innermost = _innermost(extents)
     rows = np.arange(len(genes))
     vector = extents[rows, innermost].astype(np.float64)
@@ -86,11 +86,10 @@ def loop_body(nest: Nest, genes: Genes, cpu: Cpu) -> LoopBody:
     accumulators = updated / vector * pieces
     step = np.where(is_reduction, 1, group)  # one reduction step of a group
     loads, vectors = np.zeros(len(genes)), np.zeros(len(genes))
-    for access in block.accesses:
-        if not access.is_write:
-            loads += _loads(access, group, last, vector, pieces)
-            if _moves(access, last):
-                vectors += _loads(access, step, last, vector, pieces)
+    for access in block.reads:
+        loads += _loads(access, group, last, vector, pieces)
+        if access.moves_along(last):
+            vectors += _loads(access, step, last, vector, pieces)
     total = extents.prod(axis=1, dtype=np.float64)
     groups = covered[start, rows].prod(axis=1) / covered[first, rows].prod(axis=1)
     chain = _run(extents, ~spatial, start)
@@ -192,9 +191,4 @@ def _loads(access: Access, body: Ints, axis: int, vector: Floats, pieces: Floats
     others[:, axis] = 1
     last = dict(access.terms[-1]) if access.terms else {}
     each = pieces if last.get(axis, 0) == 1 else vector
-    return elements(access, others) * (each if _moves(access, axis) else 1.0)
-
-
-def _moves(access: Access, axis: int) -> bool:
-    """Whether an axis moves through a buffer."""
-    return any(axis == each for terms in access.terms for each, _ in terms)
+    return elements(access, others) * (each if access.moves_along(axis) else 1.0)

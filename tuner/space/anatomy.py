@@ -37,6 +37,10 @@ class Access:
     #: after every `length` of its steps, as a grouped convolution's output channels do.
     stairs: tuple[tuple[tuple[int, int, int], ...], ...] = ()
 
+    def moves_along(self, axis: int) -> bool:
+        """Whether an axis moves through the buffer."""
+        return any(axis == each for terms in self.terms for each, _ in terms)
+
     def spans(self, covered: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Elements along each dimension that are touched while axes are run through.
 
@@ -64,6 +68,16 @@ class Block:
     name: str
     axes: tuple[Axis, ...]
     accesses: tuple[Access, ...]
+
+    @property
+    def reads(self) -> tuple[Access, ...]:
+        """What it reads, in the order of its regions."""
+        return tuple(access for access in self.accesses if not access.is_write)
+
+    @property
+    def write(self) -> Access:
+        """What it writes first."""
+        return next(access for access in self.accesses if access.is_write)
 
     @property
     def is_reduction(self) -> bool:

@@ -96,7 +96,7 @@ class Member:
     @property
     def write(self) -> Access:
         """What it computes."""
-        return next(access for access in self.block.accesses if access.is_write)
+        return self.block.write
 
     @property
     def reads(self) -> tuple[Access, ...]:

@@ -223,7 +223,7 @@ class _Replay:
 
     def _cacheread(self, place: int, inputs: Any, attributes: Any, outputs: Any) -> None:
         block = self._blocks.get(self._main)
-        reads = [access for access in block.accesses if not access.is_write] if block else []
+        reads = block.reads if block else ()
         index = int(attributes[0])
         # The main block reads the cached copy, which the copying block is named after.
         self._names[outputs[0]] = reads[index].buffer if index < len(reads) else ""

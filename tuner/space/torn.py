@@ -18,10 +18,10 @@ from tune_farm.tuner.space.sketch import Genes
 def is_torn(nest: Nest, genes: Genes) -> NDArray[np.bool_]:
     """Whether a later stage sees a tile with gaps, (drafts,) bool."""
     torn = np.zeros(len(genes), dtype=bool)
-    write = next(access for access in nest.block.accesses if access.is_write)
+    write = nest.block.write
     if all(len(terms) < 2 for terms in write.terms):
         return torn
-    inputs = {access.buffer for access in nest.block.accesses if not access.is_write}
+    inputs = {read.buffer for read in nest.block.reads}
     covered = nest.covered(genes)
     for stage in nest.stages:
         if stage.block not in inputs and stage.depth is not None:
