@@ -82,7 +82,7 @@ def run_stock(options: StockOptions, environment: dict[str, str], limit_seconds:
         timeout_seconds=limit_seconds,
     )
     ended = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
-    return _side("TVM tune_tasks", run, [each["time"] for each in ended if each["measured"]])
+    return _side("TVM tune_tasks", run, [each["time"] for each in ended if each.get("measured")])
 
 
 def run_ours(options: StockOptions, environment: dict[str, str]) -> Side:

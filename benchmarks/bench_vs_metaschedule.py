@@ -31,9 +31,9 @@ TIMEOUT_SECONDS = 7200.0
 #: What ours may need beside its search: start, finalists, end-to-end check.
 OVERHEAD_SECONDS = 60.0
 #: Of the quick form, which has to end within minutes: TVM evolves from less, ours ends early.
-QUICK_POPULATION, QUICK_BUDGET_SECONDS = 64, 40.0
-#: Operators of the quick form: as `tasks` counts them, as given and packed.
-QUICK_MODEL, QUICK_GIVEN, QUICK_PACKED = "resnet50", (3, 12, 16), (4, 13, 17)
+QUICK_POPULATION, QUICK_BUDGET_SECONDS = 32, 30.0
+#: Operators of the quick form (1x1, 3x3, 1x1): as `tasks` counts them, as given and packed.
+QUICK_MODEL, QUICK_GIVEN, QUICK_PACKED = "resnet50", (2, 12, 16), (3, 13, 17)
 ROUNDS = 20
 
 
@@ -68,18 +68,6 @@ class Tuning:
     seed: int
 
 
-def weights_of(model: str, layout: str, environment: dict[str, str]) -> dict[str, int]:
-    """Calls of each operator, by id."""
-    words = f"tasks {model} --layout {layout} --device cpu --format json".split()
-    words += ["--no-fast-math"] if layout == "given" else []  # the model as TVM's side has it
-    run = watch(
-        [sys.executable, "-m", "tune_farm", *words],
-        environment=environment,
-        timeout_seconds=TIMEOUT_SECONDS,
-    )
-    return {task["id"]: task["weight"] for task in json.loads(run.stdout)["tasks"]}
-
-
 def run_stock(tuning: Tuning, work_dir: Path, environment: dict[str, str]) -> Side:
     """TVM's defaults: population, generations, evaluator; all cores build and measure."""
     options = StockOptions(
@@ -103,8 +91,9 @@ def run_stock(tuning: Tuning, work_dir: Path, environment: dict[str, str]) -> Si
         timeout_seconds=TIMEOUT_SECONDS,
     )
     lines = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
-    ends = [line["time"] - run.started for line in lines if line["measured"]]
-    total = database_total(work_dir, weights_of(tuning.model, "given", environment))
+    ends = [line["time"] - run.started for line in lines if line.get("measured")]
+    weights = next(line["weights"] for line in lines if "weights" in line)
+    total = database_total(work_dir, weights)
     return Side(
         name="TVM tune_tasks",
         seconds=run.seconds,
@@ -142,20 +131,14 @@ def run_ours(tuning: Tuning, budget_seconds: float, out: Path, environment: dict
         timeout_seconds=TIMEOUT_SECONDS,
     )
     rows = [json.loads(line) for line in _lines(out / "records.jsonl")[1:]]
-    weights = weights_of(tuning.model, "packed", environment)
-    return our_side(run, rows, weights, json.loads(run.stdout)["tasks"])
+    tasks = json.loads(run.stdout)["tasks"]
+    return our_side(run, rows, {task["id"]: task["weight"] for task in tasks})
 
 
-def our_side(
-    run: Watched,
-    rows: Iterable[dict[str, Any]],
-    weights: Mapping[str, int],
-    tasks: Iterable[dict[str, Any]],
-) -> Side:
+def our_side(run: Watched, rows: Iterable[dict[str, Any]], weights: Mapping[str, int]) -> Side:
     """Replay a journal: what was the best of each operator, and when."""
     best: dict[str, float] = {}
     curve, ends = [], []
-    selected = {task["id"] for task in tasks}
     for row in sorted(rows, key=lambda row: row["time"]):
         if row["outcome"] != "measured" or row["purpose"] == "final":
             continue
@@ -164,8 +147,8 @@ def our_side(
             ends.append(when)
         seconds = statistics.median(row["repeats_seconds"])
         best[row["task"]] = min(seconds, best.get(row["task"], float("inf")))
-        if selected <= best.keys():
-            curve.append((when, sum(weights[key] * best[key] for key in selected)))
+        if weights.keys() <= best.keys():
+            curve.append((when, sum(weight * best[key] for key, weight in weights.items())))
     if not curve:
         raise SystemExit(f"not every operator was measured: {run.stderr[-2000:]}")
     return Side(

@@ -16,14 +16,23 @@ class Selection:
     tasks: tuple[int, ...]
 
 
-def model_tasks(selections: Sequence[Selection], target_json: str) -> list[Task]:
-    """Load models and cut them for a target; imports TVM (seconds)."""
+def model_tasks(
+    selections: Sequence[Selection], target_json: str, *, packed: bool = False
+) -> list[Task]:
+    """Load models and cut them for a target; imports TVM (seconds).
+
+    Args:
+        selections: what is wanted.
+        target_json: the TVM target.
+        packed: take the models as `run` tunes them on a CPU, not as their authors wrote them.
+    """
     import json
 
     import tvm
 
     from tune_farm.sharding.compiler_output import compiler_output_logged
     from tune_farm.sharding.extract import extract
+    from tune_farm.sharding.layout import Layout
     from tune_farm.sharding.lower import lower
     from tune_farm.sharding.models.load import load_model
     from tune_farm.sharding.models.spec import ModelSpec
@@ -33,7 +42,9 @@ def model_tasks(selections: Sequence[Selection], target_json: str) -> list[Task]
     for selection in selections:
         loaded = load_model(ModelSpec(model=selection.model), with_weights=False)
         with compiler_output_logged():
-            tasks = extract(lower(loaded, target), target).tasks
+            layout = Layout.PACKED if packed else Layout.GIVEN
+            lowered = lower(loaded, target, layout, fast_math=packed)
+            tasks = extract(lowered, target).tasks
         found += [tasks[index] for index in selection.tasks]
     return found
 

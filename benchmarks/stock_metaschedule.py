@@ -1,7 +1,7 @@
 """The rival: TVM's own `tune_tasks` on the operators that tune-farm would tune, in one process.
 
-Run as `python -m benchmarks.stock_metaschedule '{…}'`; prints one JSON line for each candidate that
-was built and run, as it is known.
+Run as `python -m benchmarks.stock_metaschedule '{…}'`; prints one JSON line with the calls of each
+operator, then one for each candidate that was built and run, as it is known.
 """
 
 from __future__ import annotations
@@ -122,6 +122,8 @@ def main() -> None:
         selection=None if options.tasks is None else tuple(options.tasks),
         with_weights=False,
     )
+    weights = {task.id: task.weight for task in prepared.selected}
+    print(json.dumps({"weights": weights}), flush=True)
     tune(options, prepared, len(selection.cores))
 
 
