@@ -44,7 +44,7 @@ class LoopBody:
     depth: Floats  # reduction steps of a group
     accumulators: Floats  # vector registers for those elements
     ragged: Floats  # 1 if vectors are split into pieces of different widths
-    operands: Floats  # vector registers beside them
+    operands: Floats  # vector registers beside them, at least
     multiply_adds: Floats  # vector instructions of a group
     loads: Floats  # vector loads of inputs by a group
     groups: Floats  # of one body
@@ -90,6 +90,9 @@ def loop_body(nest: Nest, genes: Genes, cpu: Cpu) -> LoopBody:
         loads += _loads(access, group, last, vector, pieces)
         if access.moves_along(last):
             vectors += _loads(access, step, last, vector, pieces)
+    # A step multiplies rows with vectors, the fewer of which stay in registers: the others are read
+    # one by one where they are used.
+    rows_of_step = np.maximum(1.0, accumulators / np.maximum(vectors, 1.0))
     total = extents.prod(axis=1, dtype=np.float64)
     groups = covered[start, rows].prod(axis=1) / covered[first, rows].prod(axis=1)
     chain = _run(extents, ~spatial, start)
@@ -103,7 +106,7 @@ def loop_body(nest: Nest, genes: Genes, cpu: Cpu) -> LoopBody:
         depth=depth,
         accumulators=accumulators,
         ragged=(vector % lanes > 0).astype(np.float64) * by_tvm,
-        operands=vectors + 1.0,
+        operands=np.minimum(vectors, rows_of_step) + 1.0,
         multiply_adds=accumulators * depth,
         loads=loads,
         groups=groups,
