@@ -48,7 +48,7 @@ class DraftOptions:
         """What is kept, and what of it is measured."""
         if self.corrects:
             return Policy(keep=self.keep, exploit=self.exploit)
-        plain = {"reach": 1.0, "hedge": 0.0, "caution": 0.0, "optimism": 0.0}
+        plain = {"reach": 1.0, "caution": 0.0, "optimism": 0.0}
         return Policy(keep=self.keep, exploit=self.exploit, **plain)
 
 
