@@ -121,7 +121,13 @@ class Agent:
                 proposed += record.attempt == 0
                 yield RecordKnown(order_id=order.order_id, record=record)
             pruned = strategy.pruned - before
-        yield OrderDone(order_id=order.order_id, proposed=proposed, failure=failure, pruned=pruned)
+        yield OrderDone(
+            order_id=order.order_id,
+            proposed=proposed,
+            failure=failure,
+            pruned=pruned,
+            lessons=self._strategies.take_lessons(),
+        )
 
     def _measure_finalists(self, order: FinalOrder) -> Iterator[Payload]:
         failure = yield from self._prepare(order)

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from tune_farm.client.whole_model.agreement import Agreement
 from tune_farm.tuner.interfaces import Pruned
+from tune_farm.tuner.predictor.lessons import Lesson
 from tune_farm.tuner.types import Candidate, Record, Task
 
 # Server → client -------------------------------------------------------------------------------
@@ -81,6 +82,7 @@ class OrderDone:
     proposed: int  # candidates that the strategy gave; 0 = the space is searched out
     failure: str | None  # why the task can't be tuned here at all, in one line first
     pruned: Pruned = Pruned()  # drafts that this order dropped
+    lessons: tuple[Lesson, ...] = ()  # what measurements taught the predictor meanwhile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

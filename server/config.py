@@ -36,6 +36,9 @@ class RunConfig:
     predictor: Literal["tile", "none"]  # of drafts
     keep: float  # part of the drafts that may be measured
     explore: float  # part of what is measured that is taken from the rest
+    memory: (
+        Path | None
+    )  # folder of what predictors learned in all runs; None: neither read nor kept
     seed: int
     population: int  # of the evolutionary search
     build_timeout_seconds: float
@@ -66,4 +69,5 @@ class RunConfig:
         item["mode"] = self.mode.value
         item["layout"] = None if self.layout is None else self.layout.value
         item["out"] = None if self.out is None else str(self.out)
+        item["memory"] = None if self.memory is None else str(self.memory)
         return item

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tune_farm.client.messages import (
@@ -40,6 +40,7 @@ from tune_farm.server.interrupts import Interrupts
 from tune_farm.server.state import FarmState, Phase
 from tune_farm.tuner.errors import EnvironmentUnusableError
 from tune_farm.tuner.interfaces import Pruned
+from tune_farm.tuner.predictor.lessons import Lesson
 from tune_farm.tuner.records.journal import Journal
 from tune_farm.tuner.types import Failed, Fault, Record, Task
 
@@ -63,6 +64,8 @@ class Search:
     budget_seconds: float | None
     make_job: Callable[[], ModelJob]  # exports what a comparison needs
     show: Callable[[Search], None]  # draws the screen
+    #: Keeps what clients learned for later runs.
+    keep: Callable[[Iterable[Lesson], Mapping[str, Task]], None] = lambda _lessons, _tasks: None
     comparison: Comparison | None = None
     comparison_failure: str | None = None
     pruned: Pruned = field(default_factory=Pruned)  #: drafts, all sessions of the run together
@@ -133,6 +136,7 @@ class Search:
                     if isinstance(news.message.payload, RecordKnown):
                         self._store(news.message.payload.record)
                     elif isinstance(news.message.payload, OrderDone):
+                        self.keep(news.message.payload.lessons, self.tasks)
                         self.state.assignments[news.client] = None
                 elif isinstance(news, Lost):
                     self.state.assignments.pop(news.client, None)
@@ -165,6 +169,7 @@ class Search:
                 )
             )
             self._count_pruned(payload)
+            self.keep(payload.lessons, self.tasks)
         elif isinstance(payload, ClientBroken):
             self.broken = payload.detail.strip().splitlines()[0]
             lost = self.farm.lose(client, payload.detail)

@@ -88,10 +88,12 @@ class Verdict:
             return None
         if self.interrupted_by is not None:
             return None  # loading the statistics would take a third of the time there is to end
-        quality = quality_of(self.search.journal.records)
+        quality = quality_of(self.search.journal.records, keep=self.config.keep)
         return PredictorSummary(
             spearman=quality.spearman,
             recall_at_keep=quality.recall_at_keep,
+            regret=quality.regret,
+            kendall_all=quality.kendall_all,
             audited=quality.audited,
             chance_tasks=quality.chance_tasks,
         )

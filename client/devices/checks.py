@@ -24,8 +24,8 @@ _TVM = "0.27.0.post1"
 _FFI = "0.1.14.post"
 _REINSTALL = f"pip install 'apache-tvm=={_TVM}' 'apache-tvm-ffi>=0.1.14.post0,<0.1.15'"
 _PACKAGES = (
-    "cloudpickle", "grpcio", "numpy", "nvidia-ml-py", "onnx", "psutil", "ray", "scipy", "tornado",
-    "xgboost",
+    "cloudpickle", "grpcio", "numpy", "nvidia-ml-py", "onnx", "platformdirs", "psutil", "ray",
+    "scipy", "tornado", "xgboost",
 )  # fmt: skip
 _RAY_IMPORT = "import ray; print('Ray', ray.__version__)"
 _RAY_CLUSTER = """

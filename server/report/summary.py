@@ -101,6 +101,10 @@ class PredictorSummary:
     spearman: float | None
     recall_at_keep: float | None
     audited: int
+    regret: float | None = None  # best kept over best of all measured, less 1
+    kendall_all: float | None = (
+        None  # of all drafts, kept and rejected; spearman is of the measured
+    )
     chance_tasks: int = 0  # tasks that it ranked no better than chance: there it stepped back
 
 

@@ -131,8 +131,12 @@ def _predictor_text(summary: Summary) -> str:
     predictor = summary.predictor
     assert predictor is not None
     rank = "-" if predictor.spearman is None else f"{predictor.spearman:.2f}"
+    tau = "-" if predictor.kendall_all is None else f"{predictor.kendall_all:.2f}"
     recall = "-" if predictor.recall_at_keep is None else f"{predictor.recall_at_keep:.0%}"
-    text = f"rank correlation {rank}, recall {recall}, {predictor.audited} audited"
+    text = f"rank correlation {rank} of the measured, tau {tau} of all drafts, recall {recall}"
+    if predictor.regret is not None:
+        text += f", regret {predictor.regret:.1%}"
+    text += f", {predictor.audited} audited"
     if predictor.chance_tasks:
         text += f"; no better than chance on {predictor.chance_tasks} tasks, where it stepped back"
     return text

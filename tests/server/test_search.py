@@ -33,6 +33,7 @@ from tune_farm.server.search import Search
 from tune_farm.server.state import FarmState, Limits, Phase
 from tune_farm.tuner.errors import EnvironmentUnusableError
 from tune_farm.tuner.interfaces import Pruned
+from tune_farm.tuner.predictor.lessons import Lesson
 from tune_farm.tuner.records.journal import Journal
 from tune_farm.tuner.records.schema import Header
 from tune_farm.tuner.types import Record
@@ -63,7 +64,13 @@ def header() -> Header:
 
 
 @pytest.fixture
-def open_search(tmp_path: Path, header: Header) -> Iterator[Callable[..., Search]]:
+def kept() -> list[Any]:
+    """What the search gave away to be kept for other runs."""
+    return []
+
+
+@pytest.fixture
+def open_search(tmp_path: Path, header: Header, kept: list[Any]) -> Iterator[Callable[..., Search]]:
     opened: list[Any] = []
 
     def make(
@@ -91,6 +98,7 @@ def open_search(tmp_path: Path, header: Header) -> Iterator[Callable[..., Search
             budget_seconds=budget_seconds,
             make_job=lambda: JOB,
             show=lambda _: None,
+            keep=lambda lessons, tasks: kept.extend((each, tasks) for each in lessons),
         )
 
     yield make
@@ -215,6 +223,22 @@ def test_a_farm_where_no_client_can_work_says_what_it_died_of(
 
     with pytest.raises(EnvironmentUnusableError, match="no client can work here: no memory"):
         run(search, "one")
+
+
+def test_what_clients_learned_is_kept(open_search: Callable[..., Search], kept: list[Any]) -> None:
+    search = open_search()
+    lesson = Lesson(task_id="a", features=(1.0,), log2_error=0.5)
+
+    def learn(order: Order) -> list[Payload]:
+        *said, last = obey(order)
+        if isinstance(last, OrderDone) and isinstance(order, TuneOrder):
+            last = replace(last, lessons=(lesson,))
+        return [*said, last]
+
+    farm_of(search).script = learn
+    run(search, "one")
+
+    assert kept == [(lesson, search.tasks)] * 2
 
 
 def test_a_task_that_cannot_be_tuned_does_not_hold_up_the_others(

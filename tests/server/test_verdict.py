@@ -72,6 +72,7 @@ def summary_of(
         allow_partial=allow_partial,
         strategy=strategy,
         predictor="tile",
+        keep=0.2,
     )
     return Verdict(
         config=cast(Any, config),

@@ -101,6 +101,12 @@ _MODES = ("--resume", "--restart")
     show_default=True,
     help="Schedules in a generation of the evolutionary search.",
 )
+@click.option(
+    "--memory",
+    type=click.Path(path_type=Path),
+    help="Folder of what earlier runs taught the predictor; the user's cache if left out.",
+)
+@click.option("--no-memory", is_flag=True, help="Neither begin with it nor add to it.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the search.")
 @click.option(
     "--build-timeout", type=Duration(), default="10s", show_default=True, help="Of one candidate."
@@ -167,6 +173,7 @@ def make_config(options: Mapping[str, Any]) -> RunConfig:
         shapes=tuple(values.pop("shape")),
     )
     layout = values.pop("layout")
+    memory = None if values.pop("no_memory") else values["memory"] or _usual_memory()
     return RunConfig(
         spec=spec,
         layout=None if layout == "auto" else Layout(layout),
@@ -175,8 +182,14 @@ def make_config(options: Mapping[str, Any]) -> RunConfig:
         build_timeout_seconds=values.pop("build_timeout"),
         run_timeout_seconds=values.pop("run_timeout"),
         mode=mode,
-        **values,
+        **values | {"memory": memory},
     )
+
+
+def _usual_memory() -> Path:
+    import platformdirs
+
+    return platformdirs.user_cache_path("tune-farm") / "memory"
 
 
 def _show_plan(config: RunConfig, place: Place) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from tune_farm.tuner.interfaces import Strategy
+from tune_farm.tuner.predictor.lessons import Lesson
 from tune_farm.tuner.predictor.tile import TilePredictor
 from tune_farm.tuner.strategy.draft import DraftOptions, DraftStrategy
 from tune_farm.tuner.strategy.metaschedule import (
@@ -40,12 +41,19 @@ class Strategies:
         strategy.tell(records)
         return strategy
 
+    def take_lessons(self) -> tuple[Lesson, ...]:
+        """What the predictor learned since this was last called; nothing where there is none."""
+        return self._predictor.take_lessons() if self._predictor else ()
+
     def _make(self, task: Task, seed: int) -> Strategy:
         options = self._options
         if isinstance(options, DraftOptions):
             if self._predictor is None:
                 self._predictor = TilePredictor(
-                    options.machine, threads=options.threads, corrects=options.corrects
+                    options.machine,
+                    threads=options.threads,
+                    corrects=options.corrects,
+                    memory=options.memory,
                 )
             return DraftStrategy(task, predictor=self._predictor, options=options, seed=seed)
         if self._cost_model is None:

@@ -58,10 +58,10 @@ def test_a_looser_check_says_so(summary: Summary) -> None:
 
 
 def test_predictor(summary: Summary) -> None:
-    predictor = PredictorSummary(spearman=0.8, recall_at_keep=None, audited=9)
-    assert "rank correlation 0.80, recall -, 9 audited" in show(
-        replace(summary, predictor=predictor)
-    )
+    predictor = PredictorSummary(spearman=0.8, recall_at_keep=None, audited=9, regret=0.034)
+    text = " ".join(show(replace(summary, predictor=predictor)).replace("│", " ").split())
+    assert "rank correlation 0.80 of the measured, tau - of all drafts, recall -" in text
+    assert "regret 3.4%, 9 audited" in text
 
 
 def test_narrow_terminal_loses_no_number(summary: Summary) -> None:

@@ -16,7 +16,9 @@ from tests.tuner.cuda_operators import cuda_task
 from tests.tuner.operators import task_of
 from tests.tuner.predictor.machines import CPU
 from tests.tuner.records_of import record_of
+from tune_farm.tuner.predictor.lessons import Chapter
 from tune_farm.tuner.predictor.tile import TilePredictor
+from tune_farm.tuner.strategy.choice import Strategies
 from tune_farm.tuner.strategy.draft import DraftOptions, DraftStrategy
 from tune_farm.tuner.types import Purpose, Task
 
@@ -155,3 +157,22 @@ def test_with_a_correction_what_is_drawn_reaches_beyond_what_is_kept(task: Task)
     assert purposes[:8] == [Purpose.SEARCH] * 8  # what promises most
     assert Purpose.AUDIT in purposes[8:]  # drawn, and not kept
     assert len({proposal.candidate.id for proposal in proposals}) == 16
+
+
+def test_what_earlier_runs_learned_decides_what_is_tried_first(task: Task) -> None:
+    first = strategies()
+    for other in (operators.matmul(64, 64, 64), operators.matmul(32, 64, 128), operators.matmul()):
+        each = first.of(task_of(other), ())
+        each.tell(told(proposed_by(each, 16)))
+    chapter = Chapter(place="here", lessons=first.take_lessons())
+    unknown = task_of(operators.matmul(128, 32, 64))
+
+    again = [proposed_by(strategies(chapter).of(unknown, ()), 8) for _ in range(2)]
+
+    assert len(chapter.lessons) >= 32
+    assert again[0] == again[1]  # the same seed and memory
+    assert again[0] != proposed_by(strategies().of(unknown, ()), 8)
+
+
+def strategies(*memory: Chapter) -> Strategies:
+    return Strategies(replace(OPTIONS, memory=memory, explore=0.0), seed=3)
