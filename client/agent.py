@@ -30,7 +30,7 @@ from tune_farm.tuner.interfaces import BuildFailure, Proposal, Pruned
 from tune_farm.tuner.loop import RETRIED, Bench, Station, measure, tune, untuned
 from tune_farm.tuner.measure.messages import Timing
 from tune_farm.tuner.measure.runner import ChildRunner, RunOptions
-from tune_farm.tuner.strategy.choice import SearchOptions, Strategies
+from tune_farm.tuner.strategy.choice import NoDesignSpaceError, SearchOptions, Strategies
 from tune_farm.tuner.strategy.metaschedule import MetaScheduleOptions
 from tune_farm.tuner.types import Device, Failed, Measured, Purpose, Record, Task
 
@@ -109,7 +109,13 @@ class Agent:
         failure = yield from self._prepare(order)
         proposed, pruned = 0, Pruned()
         if failure is None and order.trials and not self._bench.should_stop():
-            strategy = self._strategies.of(order.task, order.known)
+            try:
+                strategy = self._strategies.of(order.task, order.known)
+            except NoDesignSpaceError as error:
+                yield OrderDone(
+                    order_id=order.order_id, proposed=0, failure=f"no design space: {error}"
+                )
+                return
             before = strategy.pruned
             for record in tune(
                 order.task,

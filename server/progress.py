@@ -105,7 +105,7 @@ def _end_of(entry: TaskEntry, interrupted: bool) -> tuple[TaskState, str]:
     if entry.trials:
         return TaskState.FAILED, f"no candidate could be measured; first {entry.first_fault}"
     if entry.exhausted:
-        return TaskState.BASELINE, "its design space is empty"
+        return TaskState.BASELINE, "its design space holds no schedule within the limits"
     return TaskState.BASELINE, "the budget did not reach it"
 
 

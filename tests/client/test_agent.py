@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,22 @@ def test_a_task_whose_untuned_operator_does_not_build_is_given_back(
     assert isinstance(last, OrderDone)
     assert last.proposed == 0
     assert str(last.failure).startswith("untuned operator: build_error: ")
+
+
+@pytest.mark.slow
+def test_a_task_without_a_design_space_is_given_back(
+    open_agent: Callable[..., Agent], task: Task
+) -> None:
+    agent = open_agent()
+    # TVM compiles for it, but finds no schedules: it wants to know how many cores there are.
+    odd = replace(task, target_json='{"kind": "llvm"}')
+
+    (baseline,), last = perform(agent, tune(odd))
+
+    assert isinstance(baseline.outcome, Measured)
+    assert isinstance(last, OrderDone)
+    assert str(last.failure).startswith("no design space: InternalError: ")
+    assert "num-cores" in str(last.failure)
 
 
 def test_a_client_whose_workers_do_not_start_is_broken(

@@ -20,6 +20,10 @@ from tune_farm.tuner.types import Record, Task
 SearchOptions: TypeAlias = MetaScheduleOptions | DraftOptions
 
 
+class NoDesignSpaceError(Exception):
+    """TVM has no space of schedules for a task; the message says why, in one line."""
+
+
 class Strategies:
     """Makes a task's strategy when it is first tuned here, and tells it what is known."""
 
@@ -31,12 +35,20 @@ class Strategies:
         self._predictor: TilePredictor | None = None
 
     def of(self, task: Task, known: Iterable[Record]) -> Strategy:
-        """A task's strategy, having learned the records given."""
+        """A task's strategy, having learned the records given.
+
+        Raises:
+            NoDesignSpaceError: the task has none for its target.
+        """
         records = tuple(known)
         if task.id not in self._by_task:
             # Another seed at each resume: known candidates are not drawn again.
             text = f"{self._seed} {task.id} {len(records)}"
-            self._by_task[task.id] = self._make(task, zlib.crc32(text.encode()))
+            try:
+                self._by_task[task.id] = self._make(task, zlib.crc32(text.encode()))
+            except Exception as error:  # whatever an operator or a target makes TVM raise
+                cause = " ".join(str(error).split())[:300]
+                raise NoDesignSpaceError(f"{type(error).__name__}: {cause}") from error
         strategy = self._by_task[task.id]
         strategy.tell(records)
         return strategy

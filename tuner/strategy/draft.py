@@ -119,6 +119,9 @@ class DraftStrategy:
         if explored:
             order = self._rng.permutation(len(rejected))
             found += self._realize([rejected[i] for i in order], explored, keys)
+        if not found:
+            # All that was kept is refused or known: the bound is in the way, not the space's end.
+            found = self._realize(rejected, limit, {draft.key for draft in rejected})
         self._pruned += Pruned(predicted_slow=sum(draft.is_predicted for draft in rejected))
         return found
 
