@@ -16,6 +16,7 @@ from tune_farm.client.messages import (
     OrderDone,
     Payload,
     RecordKnown,
+    RetryOrder,
     TuneOrder,
 )
 from tune_farm.client.share.cores import Slot
@@ -93,6 +94,8 @@ class Agent:
         try:
             if isinstance(order, TuneOrder):
                 yield from self._tune(order)
+            elif isinstance(order, RetryOrder):
+                yield from self._retry(order)
             elif isinstance(order, FinalOrder):
                 yield from self._measure_finalists(order)
             else:
@@ -135,6 +138,26 @@ class Agent:
             lessons=self._strategies.take_lessons(),
         )
 
+    def _retry(self, order: RetryOrder) -> Iterator[Payload]:
+        failure = yield from self._prepare(order)
+        if failure is None:
+            proposals = [
+                Proposal(
+                    candidate=record.candidate,
+                    purpose=record.purpose,
+                    predicted_seconds=record.predicted_seconds,
+                )
+                for record in order.failed
+            ]
+            for record in measure(
+                proposals,
+                bench=self._bench,
+                incumbent_seconds=_best_seconds(order.known),
+                first_attempt=max((record.attempt + 1 for record in order.failed), default=0),
+            ):
+                yield RecordKnown(order_id=order.order_id, record=record)
+        yield OrderDone(order_id=order.order_id, proposed=len(order.failed), failure=failure)
+
     def _measure_finalists(self, order: FinalOrder) -> Iterator[Payload]:
         failure = yield from self._prepare(order)
         if failure is None:
@@ -155,7 +178,11 @@ class Agent:
         options = self._options
         try:
             comparison = compare_whole_model(
-                order.job, slot=options.slot, scratch=options.scratch, repeats=options.paired
+                order.job,
+                slot=options.slot,
+                scratch=options.scratch,
+                repeats=options.paired,
+                checks=options.run.checks,
             )
         except ModelDoesNotBuildError as failure:
             return ModelFailed(order_id=order.order_id, detail=str(failure))
@@ -165,7 +192,9 @@ class Agent:
             return ModelFailed(order_id=order.order_id, detail=str(silence))
         return ModelCompared(order_id=order.order_id, comparison=comparison)
 
-    def _prepare(self, order: TuneOrder | FinalOrder) -> Generator[Payload, None, str | None]:
+    def _prepare(
+        self, order: TuneOrder | RetryOrder | FinalOrder
+    ) -> Generator[Payload, None, str | None]:
         """Select the task, measure its baseline if nobody has, and have its reference at hand.
 
         Returns:

@@ -24,6 +24,16 @@ class TuneOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetryOrder:
+    """Build and measure again what failed; each as the search or audit that it was."""
+
+    order_id: int
+    task: Task
+    failed: tuple[Record, ...]  # of different candidates
+    known: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FinalOrder:
     """Measure the best candidates of one task again, with more repeats, in turn."""
 
@@ -61,7 +71,7 @@ class CompareOrder:
     job: ModelJob
 
 
-Order: TypeAlias = TuneOrder | FinalOrder | CompareOrder
+Order: TypeAlias = TuneOrder | RetryOrder | FinalOrder | CompareOrder
 
 # Client → server -------------------------------------------------------------------------------
 
@@ -91,7 +101,7 @@ class Comparison:
 
     baseline_seconds: tuple[float, ...]  # paired with `tuned_seconds` in time
     tuned_seconds: tuple[float, ...]
-    agreement: Agreement  # of the outputs
+    agreement: Agreement | None  # of the outputs; None: they were not compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,12 +39,14 @@ class RunConfig:
     memory: (
         Path | None
     )  # folder of what predictors learned in all runs; None: neither read nor kept
+    check: bool  # outputs are compared with the untuned operators' and model's
     seed: int
     population: int  # of the evolutionary search
     build_timeout_seconds: float
     run_timeout_seconds: float | None  # None: from each baseline
     out: Path | None
     mode: OpenMode
+    retry_failed: bool  # with `mode` RESUME: what failed is tried again first
     address: str | None
     allow_partial: bool
 

@@ -50,6 +50,7 @@ def header_of(
         layout=lowered.layout.value,
         fast_math=lowered.fast_math,
         created=time.time(),
+        checked=config.check,
     )
 
 

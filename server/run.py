@@ -45,6 +45,7 @@ from tune_farm.tuner.build.pool import BuildOptions
 from tune_farm.tuner.errors import RunDirectoryError
 from tune_farm.tuner.measure.runner import RunOptions
 from tune_farm.tuner.records.journal import Journal, read_journal
+from tune_farm.tuner.records.query import still_failed
 from tune_farm.tuner.records.schema import Header, difference
 from tune_farm.tuner.strategy.choice import SearchOptions
 from tune_farm.tuner.strategy.draft import DraftOptions
@@ -254,7 +255,7 @@ def _agents(
             seed=config.seed,
             search=_search_options(config, slot, memory),
             build=BuildOptions(timeout_seconds=config.build_timeout_seconds),
-            run=RunOptions(timeout_seconds=config.run_timeout_seconds),
+            run=RunOptions(timeout_seconds=config.run_timeout_seconds, checks=config.check),
         )
         for slot in place.slots
     }
@@ -286,7 +287,13 @@ def _state(config: RunConfig, prepared: Prepared, journal: Journal) -> FarmState
     )
     # Until something is measured, a task's cost is its work; the exact unit does not matter.
     costs = {task.id: task.weight * task.flops + task.bytes_moved for task in prepared.selected}
-    return FarmState(Ledger(prepared.selected, journal.records), costs, limits)
+    failed = still_failed(journal.records) if config.retry_failed else {}
+    return FarmState(
+        Ledger(prepared.selected, journal.records),
+        costs,
+        limits,
+        retries=[task.id for task in prepared.selected if task.id in failed],
+    )
 
 
 def _gained(search: Search) -> tuple[Record, ...]:

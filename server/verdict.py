@@ -66,6 +66,7 @@ class Verdict:
             predictor=self._predictor(),
             first_failure=search.comparison_failure or search.failures.first or _reason(tasks),
             exit_code=self._exit_code(tasks, end_to_end),
+            checked=search.journal.header.checked,
             simulated=False,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +22,7 @@ from tune_farm.client.messages import (
     OrderDone,
     Payload,
     RecordKnown,
+    RetryOrder,
     TuneOrder,
 )
 from tune_farm.server.events import EventLog, pruned_of
@@ -35,6 +36,7 @@ from tune_farm.tuner.errors import EnvironmentUnusableError
 from tune_farm.tuner.interfaces import Pruned
 from tune_farm.tuner.predictor.lessons import Lesson
 from tune_farm.tuner.records.journal import Journal
+from tune_farm.tuner.records.query import still_failed
 from tune_farm.tuner.records.schema import Header
 from tune_farm.tuner.types import Record
 
@@ -74,7 +76,11 @@ def open_search(tmp_path: Path, header: Header, kept: list[Any]) -> Iterator[Cal
     opened: list[Any] = []
 
     def make(
-        *, budget_seconds: float | None = None, resume: bool = False, **limits: object
+        *,
+        budget_seconds: float | None = None,
+        resume: bool = False,
+        retries: Sequence[str] = (),
+        **limits: object,
     ) -> Search:
         path = tmp_path / "records.jsonl"
         journal = Journal.open(path) if resume else Journal.create(path, header)
@@ -89,6 +95,7 @@ def open_search(tmp_path: Path, header: Header, kept: list[Any]) -> Iterator[Cal
                 Ledger(TASKS, journal.records),
                 {task.id: 1.0 for task in TASKS},
                 Limits(**all_limits),  # type: ignore[arg-type]
+                retries=retries,
             ),
             farm=cast(Farm, farm),
             journal=journal,
@@ -117,7 +124,12 @@ def run(search: Search, *clients: str, interrupts: Any = None) -> None:
 
 
 def orders_of(search: Search) -> list[str]:
-    names = {TuneOrder: "tune", FinalOrder: "final", CompareOrder: "compare"}
+    names = {
+        TuneOrder: "tune",
+        RetryOrder: "retry",
+        FinalOrder: "final",
+        CompareOrder: "compare",
+    }
     return [names[type(order)] for order in farm_of(search).orders]
 
 
@@ -198,6 +210,28 @@ def test_the_budget_ends_the_search_and_finals_come_after_it(
     assert farm_of(search).stops == 1
     assert orders_of(search)[-2:] == ["final", "compare"]
     assert search.state.phase is Phase.DONE
+
+
+def test_what_failed_is_tried_again_though_the_budget_is_over(
+    open_search: Callable[..., Search],
+) -> None:
+    first = open_search()
+    run(first, "one")
+    failed = [r for found in still_failed(first.journal.records).values() for r in found]
+    assert len(failed) == 2  # one of each task
+    first.journal.close()
+
+    second = open_search(resume=True, budget_seconds=1e-9, retries=["a", "b"])
+    run(second, "one")
+
+    assert orders_of(second)[:2] == ["retry", "retry"]
+    assert "tune" not in orders_of(second)
+    assert not still_failed(second.journal.records)
+    assert [row["kind"] for row in events_of(second.journal.path.parent)].count("retry") == 2
+    for record in failed:
+        entry = second.state.ledger.entries[record.candidate.task_id]
+        assert record.candidate.id in entry.search
+        assert entry.trials == 4
 
 
 def test_a_broken_client_is_replaced(open_search: Callable[..., Search], tmp_path: Path) -> None:

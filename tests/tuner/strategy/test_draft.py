@@ -200,7 +200,8 @@ def test_where_all_that_was_kept_is_refused_the_rejected_are_tried(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     strategy = strategy_of(task, replace(OPTIONS, keep=0.0, explore=0.0))
-    realize, refused = strategy._space.realize, []
+    realize = strategy._space.realize
+    refused: list[Any] = []
 
     def refuse_at_first(plot: int, genes: Any) -> Any:
         if len(refused) < 4:  # as many as are kept
