@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tune_farm.server.ledger import Ledger, TaskEntry
 from tune_farm.server.report.summary import TaskState, TaskSummary, TrialCounts
@@ -53,6 +53,7 @@ def picture_of(search: Search) -> Progress:
             for client in sorted(state.assignments)
         ),
         budget_trials=state.trials_allowed,
+        repeated=sum(each.attempt > 0 for each in _trials(search.journal.records)),
         pace_seconds=pace_of(search.journal.records[search.earlier :]),
         last_failure=f"{causes[-1].fault}: {causes[-1].first_line}" if causes else None,
         dashboard_url=search.farm.dashboard_url,
@@ -65,10 +66,14 @@ def pace_of(records: Sequence[Record]) -> float | None:
     Over all of them the first would count for ever: workers warm up, and baselines, the slowest
     schedules of all, come with them.
     """
-    times = [each.time for each in records if each.purpose in TRIAL_PURPOSES][-_LATEST:]
+    times = [each.time for each in _trials(records)][-_LATEST:]
     if len(times) < _LEAST:
         return None
     return (max(times) - min(times)) / (len(times) - 1)
+
+
+def _trials(records: Iterable[Record]) -> list[Record]:
+    return [record for record in records if record.purpose in TRIAL_PURPOSES]
 
 
 def trial_counts(search: Search) -> TrialCounts:

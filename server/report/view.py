@@ -46,6 +46,7 @@ class Progress:
     tasks: tuple[TaskRow, ...]
     clients: tuple[ClientRow, ...]
     budget_trials: int | None = None
+    repeated: int = 0  # of the measured and failed, those that were tried before
     pace_seconds: float | None = None  # wall time of one trial lately; None: too few
     last_failure: str | None = None
     dashboard_url: str | None = None
@@ -58,8 +59,8 @@ class Progress:
 
     @property
     def trials(self) -> int:
-        """Candidates that were built: measured or failed."""
-        return self.measured + self.failed_total
+        """Candidates that were built, each once: measured or failed."""
+        return self.measured + self.failed_total - self.repeated
 
     @property
     def fraction(self) -> float | None:

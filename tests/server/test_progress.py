@@ -57,6 +57,15 @@ def test_the_pace_is_that_of_the_latest_trials_of_this_session() -> None:
     assert picture_of(search).pace_seconds == 1.0
 
 
+def test_another_attempt_is_no_other_trial() -> None:
+    failed = record_of(candidate(1, "a"), Fault.BUILD_TIMEOUT)
+    again = record_of(candidate(1, "a"), 1e-3, attempt=1)
+
+    picture = picture_of(searching(state_of(trials=3), [BASELINE, failed, again]))
+
+    assert (picture.measured, picture.failed_total, picture.trials) == (1, 1, 1)
+
+
 def test_before_any_client_is_there_it_is_set_up() -> None:
     picture = picture_of(searching(state_of(), []))
 
