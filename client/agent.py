@@ -16,6 +16,7 @@ from tune_farm.client.messages import (
     OrderDone,
     Payload,
     RecordKnown,
+    RetryOrder,
     TuneOrder,
 )
 from tune_farm.client.share.cores import Slot
@@ -30,7 +31,7 @@ from tune_farm.tuner.interfaces import BuildFailure, Proposal, Pruned
 from tune_farm.tuner.loop import RETRIED, Bench, Station, measure, tune, untuned
 from tune_farm.tuner.measure.messages import Timing
 from tune_farm.tuner.measure.runner import ChildRunner, RunOptions
-from tune_farm.tuner.strategy.choice import SearchOptions, Strategies
+from tune_farm.tuner.strategy.choice import NoDesignSpaceError, SearchOptions, Strategies
 from tune_farm.tuner.strategy.metaschedule import MetaScheduleOptions
 from tune_farm.tuner.types import Device, Failed, Measured, Purpose, Record, Task
 
@@ -93,6 +94,8 @@ class Agent:
         try:
             if isinstance(order, TuneOrder):
                 yield from self._tune(order)
+            elif isinstance(order, RetryOrder):
+                yield from self._retry(order)
             elif isinstance(order, FinalOrder):
                 yield from self._measure_finalists(order)
             else:
@@ -109,7 +112,13 @@ class Agent:
         failure = yield from self._prepare(order)
         proposed, pruned = 0, Pruned()
         if failure is None and order.trials and not self._bench.should_stop():
-            strategy = self._strategies.of(order.task, order.known)
+            try:
+                strategy = self._strategies.of(order.task, order.known)
+            except NoDesignSpaceError as error:
+                yield OrderDone(
+                    order_id=order.order_id, proposed=0, failure=f"no design space: {error}"
+                )
+                return
             before = strategy.pruned
             for record in tune(
                 order.task,
@@ -121,7 +130,33 @@ class Agent:
                 proposed += record.attempt == 0
                 yield RecordKnown(order_id=order.order_id, record=record)
             pruned = strategy.pruned - before
-        yield OrderDone(order_id=order.order_id, proposed=proposed, failure=failure, pruned=pruned)
+        yield OrderDone(
+            order_id=order.order_id,
+            proposed=proposed,
+            failure=failure,
+            pruned=pruned,
+            lessons=self._strategies.take_lessons(),
+        )
+
+    def _retry(self, order: RetryOrder) -> Iterator[Payload]:
+        failure = yield from self._prepare(order)
+        if failure is None:
+            proposals = [
+                Proposal(
+                    candidate=record.candidate,
+                    purpose=record.purpose,
+                    predicted_seconds=record.predicted_seconds,
+                )
+                for record in order.failed
+            ]
+            for record in measure(
+                proposals,
+                bench=self._bench,
+                incumbent_seconds=_best_seconds(order.known),
+                first_attempt=max((record.attempt + 1 for record in order.failed), default=0),
+            ):
+                yield RecordKnown(order_id=order.order_id, record=record)
+        yield OrderDone(order_id=order.order_id, proposed=len(order.failed), failure=failure)
 
     def _measure_finalists(self, order: FinalOrder) -> Iterator[Payload]:
         failure = yield from self._prepare(order)
@@ -143,7 +178,11 @@ class Agent:
         options = self._options
         try:
             comparison = compare_whole_model(
-                order.job, slot=options.slot, scratch=options.scratch, repeats=options.paired
+                order.job,
+                slot=options.slot,
+                scratch=options.scratch,
+                repeats=options.paired,
+                checks=options.run.checks,
             )
         except ModelDoesNotBuildError as failure:
             return ModelFailed(order_id=order.order_id, detail=str(failure))
@@ -153,7 +192,9 @@ class Agent:
             return ModelFailed(order_id=order.order_id, detail=str(silence))
         return ModelCompared(order_id=order.order_id, comparison=comparison)
 
-    def _prepare(self, order: TuneOrder | FinalOrder) -> Generator[Payload, None, str | None]:
+    def _prepare(
+        self, order: TuneOrder | RetryOrder | FinalOrder
+    ) -> Generator[Payload, None, str | None]:
         """Select the task, measure its baseline if nobody has, and have its reference at hand.
 
         Returns:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from tune_farm.client.whole_model.agreement import Agreement
 from tune_farm.tuner.interfaces import Pruned
+from tune_farm.tuner.predictor.lessons import Lesson
 from tune_farm.tuner.types import Candidate, Record, Task
 
 # Server → client -------------------------------------------------------------------------------
@@ -20,6 +21,16 @@ class TuneOrder:
     task: Task
     trials: int
     known: tuple[Record, ...]  # the task's records so far, wherever they were measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryOrder:
+    """Build and measure again what failed; each as the search or audit that it was."""
+
+    order_id: int
+    task: Task
+    failed: tuple[Record, ...]  # of different candidates
+    known: tuple[Record, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +71,7 @@ class CompareOrder:
     job: ModelJob
 
 
-Order: TypeAlias = TuneOrder | FinalOrder | CompareOrder
+Order: TypeAlias = TuneOrder | RetryOrder | FinalOrder | CompareOrder
 
 # Client → server -------------------------------------------------------------------------------
 
@@ -81,6 +92,7 @@ class OrderDone:
     proposed: int  # candidates that the strategy gave; 0 = the space is searched out
     failure: str | None  # why the task can't be tuned here at all, in one line first
     pruned: Pruned = Pruned()  # drafts that this order dropped
+    lessons: tuple[Lesson, ...] = ()  # what measurements taught the predictor meanwhile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +101,7 @@ class Comparison:
 
     baseline_seconds: tuple[float, ...]  # paired with `tuned_seconds` in time
     tuned_seconds: tuple[float, ...]
-    agreement: Agreement  # of the outputs
+    agreement: Agreement | None  # of the outputs; None: they were not compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,12 +36,17 @@ class RunConfig:
     predictor: Literal["tile", "none"]  # of drafts
     keep: float  # part of the drafts that may be measured
     explore: float  # part of what is measured that is taken from the rest
+    memory: (
+        Path | None
+    )  # folder of what predictors learned in all runs; None: neither read nor kept
+    check: bool  # outputs are compared with the untuned operators' and model's
     seed: int
     population: int  # of the evolutionary search
     build_timeout_seconds: float
     run_timeout_seconds: float | None  # None: from each baseline
     out: Path | None
     mode: OpenMode
+    retry_failed: bool  # with `mode` RESUME: what failed is tried again first
     address: str | None
     allow_partial: bool
 
@@ -66,4 +71,5 @@ class RunConfig:
         item["mode"] = self.mode.value
         item["layout"] = None if self.layout is None else self.layout.value
         item["out"] = None if self.out is None else str(self.out)
+        item["memory"] = None if self.memory is None else str(self.memory)
         return item

@@ -71,6 +71,15 @@ class GiveTrials:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GiveRetry:
+    """Have a client try again all that failed of a task."""
+
+    client: str
+    order_id: int
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GiveFinal:
     """Have a client measure a task's best again; nobody else is at work meanwhile."""
 
@@ -100,4 +109,6 @@ class RestartClient:
     client: str
 
 
-Command: TypeAlias = GiveTrials | GiveFinal | GiveComparison | StopOrders | RestartClient
+Command: TypeAlias = (
+    GiveTrials | GiveRetry | GiveFinal | GiveComparison | StopOrders | RestartClient
+)

@@ -12,22 +12,22 @@ _CONFIDENCE = 0.95
 
 
 def judge(comparison: Comparison) -> EndToEnd:
-    """Turn paired runs into a verdict: tuned ships only if it is right and not slower."""
+    """Turn paired runs into a verdict: tuned ships only if it is not slower, and not wrong."""
     baseline, tuned = comparison.baseline_seconds, comparison.tuned_seconds
     interval = saved_interval(baseline, tuned)
     is_slower = interval is not None and interval[1] < 0
     agreement = comparison.agreement
-    right = agreement.wrong is None
+    wrong = agreement.wrong if agreement else None
     return EndToEnd(
         baseline_seconds=statistics.median(baseline),
         tuned_seconds=statistics.median(tuned),
-        checked=right,
-        wrong=agreement.wrong or "",
-        max_relative_error=agreement.max_relative_error,
-        rounding_error=agreement.rounding_error,
+        checked=agreement is not None and wrong is None,
+        wrong=wrong or "",
+        max_relative_error=agreement.max_relative_error if agreement else None,
+        rounding_error=agreement.rounding_error if agreement else None,
         repeats=len(tuned),
         saved_interval_seconds=interval,
-        shipped="tuned" if right and not is_slower else "untuned",
+        shipped="tuned" if wrong is None and not is_slower else "untuned",
     )
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from tune_farm.server.ledger import Ledger, TaskEntry
 from tune_farm.server.report.summary import TaskState, TaskSummary, TrialCounts
 from tune_farm.server.report.view import ClientRow, Progress, TaskRow
 from tune_farm.server.search import Search
 from tune_farm.server.state import FarmState, Phase
-from tune_farm.tuner.records.query import count_outcomes
-from tune_farm.tuner.types import Measured
+from tune_farm.tuner.records.query import TRIAL_PURPOSES, count_outcomes
+from tune_farm.tuner.types import Measured, Record
 
+#: Trials that a pace is taken from at least and at most.
+_LEAST = 4
+_LATEST = 48
 _PHASES = {
     Phase.SEARCH: "search",
     Phase.DRAIN: "search",
@@ -48,9 +53,27 @@ def picture_of(search: Search) -> Progress:
             for client in sorted(state.assignments)
         ),
         budget_trials=state.trials_allowed,
+        repeated=sum(each.attempt > 0 for each in _trials(search.journal.records)),
+        pace_seconds=pace_of(search.journal.records[search.earlier :]),
         last_failure=f"{causes[-1].fault}: {causes[-1].first_line}" if causes else None,
         dashboard_url=search.farm.dashboard_url,
     )
+
+
+def pace_of(records: Sequence[Record]) -> float | None:
+    """Wall seconds between outcomes of trials, over the latest ones of a session, any client's.
+
+    Over all of them the first would count for ever: workers warm up, and baselines, the slowest
+    schedules of all, come with them.
+    """
+    times = [each.time for each in _trials(records)][-_LATEST:]
+    if len(times) < _LEAST:
+        return None
+    return (max(times) - min(times)) / (len(times) - 1)
+
+
+def _trials(records: Iterable[Record]) -> list[Record]:
+    return [record for record in records if record.purpose in TRIAL_PURPOSES]
 
 
 def trial_counts(search: Search) -> TrialCounts:
@@ -105,7 +128,7 @@ def _end_of(entry: TaskEntry, interrupted: bool) -> tuple[TaskState, str]:
     if entry.trials:
         return TaskState.FAILED, f"no candidate could be measured; first {entry.first_fault}"
     if entry.exhausted:
-        return TaskState.BASELINE, "its design space is empty"
+        return TaskState.BASELINE, "its design space holds no schedule within the limits"
     return TaskState.BASELINE, "the budget did not reach it"
 
 
@@ -126,4 +149,6 @@ def _client_doing(state: FarmState, client: str) -> str:
     if order.task_id is None:
         return "compares the whole model"
     name = state.ledger.entries[order.task_id].task.name
+    if order.retries:
+        return f"tries again what failed of {name}"
     return f"{'tunes' if order.trials else 'measures again'} {name}"

@@ -50,6 +50,7 @@ def header_of(
         layout=lowered.layout.value,
         fast_math=lowered.fast_math,
         created=time.time(),
+        checked=config.check,
     )
 
 
@@ -61,8 +62,13 @@ def model_identity(model: str) -> str:
     return f"{path.name} (sha256 {hashlib.sha256(path.read_bytes()).hexdigest()[:16]})"
 
 
-def environment(device: Device) -> dict[str, Any]:
-    """What `environment.json` holds."""
+def environment(device: Device, *, memory: dict[str, Any]) -> dict[str, Any]:
+    """What `environment.json` holds.
+
+    Args:
+        device: what is tuned for.
+        memory: what the predictor began with.
+    """
     return {
         "tune_farm": tune_farm.__version__,
         "python": sys.version.split()[0],
@@ -71,6 +77,7 @@ def environment(device: Device) -> dict[str, Any]:
         "pid": os.getpid(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "device": asdict(device),
+        "memory": memory,
     }
 
 

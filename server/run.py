@@ -22,6 +22,7 @@ from tune_farm.server.farm import Farm
 from tune_farm.server.form_choice import Wanted
 from tune_farm.server.interrupts import Interrupts
 from tune_farm.server.ledger import Ledger
+from tune_farm.server.memory import RunMemory, open_memory
 from tune_farm.server.model_job import make_job
 from tune_farm.server.preparation import Prepared, prepare
 from tune_farm.server.processes import end_leftovers, make_temp_dir, mark
@@ -44,6 +45,7 @@ from tune_farm.tuner.build.pool import BuildOptions
 from tune_farm.tuner.errors import RunDirectoryError
 from tune_farm.tuner.measure.runner import RunOptions
 from tune_farm.tuner.records.journal import Journal, read_journal
+from tune_farm.tuner.records.query import still_failed
 from tune_farm.tuner.records.schema import Header, difference
 from tune_farm.tuner.strategy.choice import SearchOptions
 from tune_farm.tuner.strategy.draft import DraftOptions
@@ -125,10 +127,17 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
         )
         journal = _open_journal(directory, config, header)
         stack.callback(journal.close)
-        directory.write_environment(environment(place.selection.device))
+        memory = open_memory(
+            _memory_folder(config), cpu_core(place.slots[0].share.granted), journal.header
+        )
+        if memory.headline:
+            say(memory.headline)
+        directory.write_environment(environment(place.selection.device, memory=memory.provenance))
         directory.write_config(config.to_toml())
         directory.write_model(prepared.module_json)
-        search, interrupted = _tune(config, place, prepared, directory, journal, say, screen)
+        search, interrupted = _tune(
+            config, place, prepared, directory, journal, memory, say, screen
+        )
         summary = Verdict(
             config=config,
             device=place.selection.device,
@@ -182,12 +191,13 @@ def _tune(
     prepared: Prepared,
     directory: RunDirectory,
     journal: Journal,
+    memory: RunMemory,
     say: Callable[[str], None],
     screen: Screen,
 ) -> tuple[Search, int | None]:
     mark(directory.run_id)
     temp_dir = make_temp_dir()
-    farm = Farm(_agents(config, place, temp_dir), address=config.address)
+    farm = Farm(_agents(config, place, temp_dir, memory), address=config.address)
     with ExitStack() as stack:
         interrupts = stack.enter_context(Interrupts())  # left last: nothing cuts the clean-up short
         cleaner = Cleaner(directory.run_id, temp_dir)
@@ -214,6 +224,7 @@ def _tune(
             pruned=pruned,
             make_job=lambda: make_job(prepared, directory.path, temp_dir, _gained(search)),
             show=lambda search: screen.update(picture_of(search)),
+            keep=memory.keep,
         )
         with screen:
             search.run(interrupts)
@@ -226,7 +237,15 @@ def _named(task: Task) -> dict[str, object]:
     return {"id": task.id, "name": task.name, "weight": task.weight}
 
 
-def _agents(config: RunConfig, place: Place, temp_dir: Path) -> dict[str, AgentOptions]:
+def _memory_folder(config: RunConfig) -> Path | None:
+    """Where earlier runs' lessons are; None where nothing learns from them."""
+    learns = config.strategy == "draft" and config.predictor == "tile"
+    return config.memory if learns else None
+
+
+def _agents(
+    config: RunConfig, place: Place, temp_dir: Path, memory: RunMemory
+) -> dict[str, AgentOptions]:
     return {
         slot.name: AgentOptions(
             slot=slot,
@@ -234,15 +253,15 @@ def _agents(config: RunConfig, place: Place, temp_dir: Path) -> dict[str, AgentO
             scratch=temp_dir / "scratch" / slot.name,
             corunners=len(place.slots) - 1,
             seed=config.seed,
-            search=_search_options(config, slot),
+            search=_search_options(config, slot, memory),
             build=BuildOptions(timeout_seconds=config.build_timeout_seconds),
-            run=RunOptions(timeout_seconds=config.run_timeout_seconds),
+            run=RunOptions(timeout_seconds=config.run_timeout_seconds, checks=config.check),
         )
         for slot in place.slots
     }
 
 
-def _search_options(config: RunConfig, slot: Slot) -> SearchOptions:
+def _search_options(config: RunConfig, slot: Slot, memory: RunMemory) -> SearchOptions:
     threads = len(slot.build_cores)
     if config.strategy == "draft":
         return DraftOptions(
@@ -251,6 +270,7 @@ def _search_options(config: RunConfig, slot: Slot) -> SearchOptions:
             keep=config.keep,
             explore=config.explore,
             uses_law=config.predictor == "tile",
+            memory=memory.chapters,
         )
     return MetaScheduleOptions(
         sampler="random" if config.strategy == "random" else "evolutionary",
@@ -267,7 +287,13 @@ def _state(config: RunConfig, prepared: Prepared, journal: Journal) -> FarmState
     )
     # Until something is measured, a task's cost is its work; the exact unit does not matter.
     costs = {task.id: task.weight * task.flops + task.bytes_moved for task in prepared.selected}
-    return FarmState(Ledger(prepared.selected, journal.records), costs, limits)
+    failed = still_failed(journal.records) if config.retry_failed else {}
+    return FarmState(
+        Ledger(prepared.selected, journal.records),
+        costs,
+        limits,
+        retries=[task.id for task in prepared.selected if task.id in failed],
+    )
 
 
 def _gained(search: Search) -> tuple[Record, ...]:

@@ -225,11 +225,13 @@ def _new_run_id(model: str, now: datetime) -> str:
 
 def _refuse_nothing_to_resume(path: Path | None) -> None:
     if path is None:
-        raise UsageError("no run to resume is named", "name its directory with --out DIR --resume")
+        raise UsageError(
+            "no run to go on with is named", "name its directory with --out DIR --resume"
+        )
     if not (path / JOURNAL).exists():
         raise UsageError(
             f"nothing to resume: there is no {path / JOURNAL}",
-            "leave --resume out to begin, or name another directory with --out",
+            "leave --resume or --retry-failed out to begin, or name another directory with --out",
         )
 
 

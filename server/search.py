@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tune_farm.client.messages import (
@@ -16,6 +16,7 @@ from tune_farm.client.messages import (
     ModelJob,
     OrderDone,
     RecordKnown,
+    RetryOrder,
     TuneOrder,
 )
 from tune_farm.server.decisions import (
@@ -25,6 +26,7 @@ from tune_farm.server.decisions import (
     Event,
     GiveComparison,
     GiveFinal,
+    GiveRetry,
     GiveTrials,
     ModelJudged,
     OrderEnded,
@@ -40,7 +42,9 @@ from tune_farm.server.interrupts import Interrupts
 from tune_farm.server.state import FarmState, Phase
 from tune_farm.tuner.errors import EnvironmentUnusableError
 from tune_farm.tuner.interfaces import Pruned
+from tune_farm.tuner.predictor.lessons import Lesson
 from tune_farm.tuner.records.journal import Journal
+from tune_farm.tuner.records.query import still_failed
 from tune_farm.tuner.types import Failed, Fault, Record, Task
 
 _POLL_SECONDS = 0.25
@@ -63,8 +67,11 @@ class Search:
     budget_seconds: float | None
     make_job: Callable[[], ModelJob]  # exports what a comparison needs
     show: Callable[[Search], None]  # draws the screen
+    #: Keeps what clients learned for later runs.
+    keep: Callable[[Iterable[Lesson], Mapping[str, Task]], None] = lambda _lessons, _tasks: None
     comparison: Comparison | None = None
     comparison_failure: str | None = None
+    earlier: int = field(init=False, default=0)  #: records of earlier sessions
     pruned: Pruned = field(default_factory=Pruned)  #: drafts, all sessions of the run together
     broken: str | None = None  #: what the last broken client died of
     stage_seconds: dict[str, float] = field(default_factory=dict)  #: by phase
@@ -76,6 +83,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self._spent_before = self.journal.spent_seconds
+        self.earlier = len(self.journal.records)
         for record in self.journal.records:
             self._records.setdefault(record.candidate.task_id, []).append(record)
 
@@ -99,7 +107,8 @@ class Search:
                 self._hear_last_words()
                 return
             self._start_clock_anyway()
-            if self.state.phase is Phase.SEARCH and self._budget_is_over:
+            searches = self.state.phase is Phase.SEARCH and not self.state.is_retrying
+            if searches and self._budget_is_over:
                 self._decide(SearchOver())
             if not self.farm.clients:
                 raise EnvironmentUnusableError(
@@ -133,6 +142,7 @@ class Search:
                     if isinstance(news.message.payload, RecordKnown):
                         self._store(news.message.payload.record)
                     elif isinstance(news.message.payload, OrderDone):
+                        self.keep(news.message.payload.lessons, self.tasks)
                         self.state.assignments[news.client] = None
                 elif isinstance(news, Lost):
                     self.state.assignments.pop(news.client, None)
@@ -165,6 +175,7 @@ class Search:
                 )
             )
             self._count_pruned(payload)
+            self.keep(payload.lessons, self.tasks)
         elif isinstance(payload, ClientBroken):
             self.broken = payload.detail.strip().splitlines()[0]
             lost = self.farm.lose(client, payload.detail)
@@ -219,7 +230,7 @@ class Search:
     def _do(self, commands: Iterable[Command]) -> None:
         for command in commands:
             match command:
-                case GiveTrials() | GiveFinal():
+                case GiveTrials() | GiveRetry() | GiveFinal():
                     self._give(command)
                 case GiveComparison(client=client, order_id=order_id):
                     self.farm.order(client, CompareOrder(order_id=order_id, job=self.make_job()))
@@ -228,7 +239,7 @@ class Search:
                 case RestartClient(client=client):
                     self.farm.start_client(client)
 
-    def _give(self, command: GiveTrials | GiveFinal) -> None:
+    def _give(self, command: GiveTrials | GiveRetry | GiveFinal) -> None:
         task = self.tasks[command.task_id]
         known = tuple(self._records.get(task.id, ()))
         if isinstance(command, GiveFinal):
@@ -244,6 +255,14 @@ class Search:
             return
         if self._ordered is None:
             self._ordered = time.monotonic()
+        if isinstance(command, GiveRetry):
+            failed = tuple(still_failed(known).get(task.id, ()))
+            self.events.append("retry", client=command.client, task=task.name, count=len(failed))
+            self.farm.order(
+                command.client,
+                RetryOrder(order_id=command.order_id, task=task, failed=failed, known=known),
+            )
+            return
         self.events.append("order", client=command.client, task=task.name, trials=command.trials)
         self.farm.order(
             command.client,

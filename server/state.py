@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tune_farm.server.budget import TaskProgress, gain, next_task
@@ -14,6 +15,7 @@ from tune_farm.server.decisions import (
     Event,
     GiveComparison,
     GiveFinal,
+    GiveRetry,
     GiveTrials,
     ModelJudged,
     OrderEnded,
@@ -62,18 +64,27 @@ class Assignment:
     order_id: int
     task_id: str | None  # None: the comparison
     trials: int
+    retries: bool = False  # what failed is tried again
 
 
 class FarmState:
     """The farm's decisions. Mutated through `handle` alone."""
 
-    def __init__(self, ledger: Ledger, costs: Mapping[str, float], limits: Limits) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        costs: Mapping[str, float],
+        limits: Limits,
+        *,
+        retries: Iterable[str] = (),
+    ) -> None:
         """Start with nobody there.
 
         Args:
             ledger: the tasks, with what earlier sessions learned of them.
             costs: expected cost of tuning each task, any unit.
             limits: when the search ends.
+            retries: tasks of which all that failed is tried again before anything new.
         """
         self.ledger = ledger
         self.phase = Phase.SEARCH
@@ -81,6 +92,7 @@ class FarmState:
         self.shards: dict[str, tuple[str, ...]] = {}  #: by client present: its tasks
         self._costs = dict(costs)
         self._limits = limits
+        self._retries = dict.fromkeys(retries)  #: tasks whose retries are not given yet, in order
         self._orders = 0  #: ids given so far
         self._restarts: dict[str, int] = {}  #: by client
         self._compare_tries = 0
@@ -107,10 +119,18 @@ class FarmState:
 
     @property
     def trials_allowed(self) -> int | None:
-        """Trials of the whole run, if they are limited."""
-        per_task = self._limits.trials_per_task
-        bounds = [self._limits.trials, per_task and per_task * len(self.ledger.entries)]
-        return min((bound for bound in bounds if bound is not None), default=None)
+        """Trials of the whole run, if they are limited; what ended early takes no more."""
+        most = self._limits.trials_per_task or math.inf
+        entries = self.ledger.entries.values()
+        reach = sum(most if entry.progress.is_open else entry.trials for entry in entries)
+        bound = min(reach, self._limits.trials or math.inf)
+        return None if bound == math.inf else int(bound)
+
+    @property
+    def is_retrying(self) -> bool:
+        """Whether something that failed is still to be tried again, which no budget limits."""
+        out = (order.retries for order in self.assignments.values() if order is not None)
+        return bool(self._retries) or any(out)
 
     @property
     def idle(self) -> list[str]:
@@ -131,6 +151,8 @@ class FarmState:
         if order is not None and order.task_id is not None:
             if not broken:
                 self.ledger.died(order.task_id)
+            if order.retries and self.ledger.entries[order.task_id].failure is None:
+                self._retries[order.task_id] = None
             self.ledger.settle(order.task_id, order.trials, proposed=0, cut_short=True)
         self._spread()
         self._restarts[client] = self._restarts.get(client, 0) + 1
@@ -160,7 +182,7 @@ class FarmState:
         commands: list[Command] = []
         if self.phase is Phase.SEARCH:
             for client in self.idle:
-                commands += self._give_trials(client)
+                commands += self._give_retry(client) or self._give_trials(client)
         if not self._anyone_at_work:
             if self.phase in (Phase.SEARCH, Phase.DRAIN) and self._search_is_over:
                 self.phase = Phase.FINAL
@@ -176,7 +198,11 @@ class FarmState:
 
     @property
     def _search_is_over(self) -> bool:
-        if self.phase is Phase.DRAIN or self._trials_left() == 0:
+        if self.phase is Phase.DRAIN:
+            return True
+        if self._retries:
+            return False
+        if self._trials_left() == 0:
             return True
         return not any(self._batch_of(task_id) for task_id in self.ledger.entries)
 
@@ -198,6 +224,15 @@ class FarmState:
         if (left := self._trials_left()) is not None:
             bounds.append(left)
         return max(0, min(bounds))
+
+    def _give_retry(self, client: str) -> list[Command]:
+        at_work = {order.task_id for order in self.assignments.values() if order is not None}
+        task_id = next((task for task in self._retries if task not in at_work), None)
+        if task_id is None:
+            return []
+        del self._retries[task_id]
+        order = self._assign(client, task_id, 0, retries=True)
+        return [GiveRetry(client=client, order_id=order, task_id=task_id)]
 
     def _give_trials(self, client: str) -> list[Command]:
         at_work = {order.task_id for order in self.assignments.values() if order is not None}
@@ -248,9 +283,13 @@ class FarmState:
         order = self._assign(client, None, 0)
         return [GiveComparison(client=client, order_id=order)]
 
-    def _assign(self, client: str, task_id: str | None, trials: int) -> int:
+    def _assign(
+        self, client: str, task_id: str | None, trials: int, *, retries: bool = False
+    ) -> int:
         self._orders += 1
-        self.assignments[client] = Assignment(order_id=self._orders, task_id=task_id, trials=trials)
+        self.assignments[client] = Assignment(
+            order_id=self._orders, task_id=task_id, trials=trials, retries=retries
+        )
         if task_id is not None:
             self.ledger.give(task_id, trials)
         return self._orders

@@ -66,6 +66,7 @@ class Verdict:
             predictor=self._predictor(),
             first_failure=search.comparison_failure or search.failures.first or _reason(tasks),
             exit_code=self._exit_code(tasks, end_to_end),
+            checked=search.journal.header.checked,
             simulated=False,
         )
 
@@ -88,10 +89,12 @@ class Verdict:
             return None
         if self.interrupted_by is not None:
             return None  # loading the statistics would take a third of the time there is to end
-        quality = quality_of(self.search.journal.records)
+        quality = quality_of(self.search.journal.records, keep=self.config.keep)
         return PredictorSummary(
             spearman=quality.spearman,
             recall_at_keep=quality.recall_at_keep,
+            regret=quality.regret,
+            kendall_all=quality.kendall_all,
             audited=quality.audited,
             chance_tasks=quality.chance_tasks,
         )

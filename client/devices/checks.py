@@ -24,8 +24,8 @@ _TVM = "0.27.0.post1"
 _FFI = "0.1.14.post"
 _REINSTALL = f"pip install 'apache-tvm=={_TVM}' 'apache-tvm-ffi>=0.1.14.post0,<0.1.15'"
 _PACKAGES = (
-    "cloudpickle", "grpcio", "numpy", "nvidia-ml-py", "onnx", "psutil", "ray", "scipy", "tornado",
-    "xgboost",
+    "cloudpickle", "grpcio", "numpy", "nvidia-ml-py", "onnx", "platformdirs", "psutil", "ray",
+    "scipy", "tornado", "xgboost",
 )  # fmt: skip
 _RAY_IMPORT = "import ray; print('Ray', ray.__version__)"
 _RAY_CLUSTER = """
@@ -66,13 +66,10 @@ def run_checks(*, full: bool) -> Iterator[Check]:
     yield _tvm_version()
     yield _ffi_version()
     yield _packages()
-    yield _compiler()
+    compiler = _compiler()
+    yield compiler
     yield _of_trial("TVM JSON", try_probe("tvm-json", timeout_seconds=60), _REINSTALL)
-    yield _of_trial(
-        "TVM build",
-        try_probe("tvm-build", timeout_seconds=60),
-        "mend the failed lines above; if there is none, report this",
-    )
+    yield _tvm_build(compiler)
     yield _of_trial("Ray", try_out(_RAY_IMPORT, timeout_seconds=60), "pip install 'ray[default]'")
     if full:
         yield _ray_cluster()
@@ -135,6 +132,17 @@ def _compiler() -> Check:
         return Check(
             name="C compiler", status=Status.FAILED, detail=error.cause, remedy=error.remedy
         )
+
+
+def _tvm_build(compiler: Check) -> Check:
+    if compiler.status is Status.FAILED:
+        # TVM would die of a TypeError that names nothing.
+        detail = "not tried: there is nothing to link with"
+        return Check(name="TVM build", status=Status.FAILED, detail=detail, remedy=compiler.remedy)
+    trial = try_probe("tvm-build", timeout_seconds=60)
+    return _of_trial(
+        "TVM build", trial, "mend the failed lines above; if there is none, report this"
+    )
 
 
 def _ray_cluster() -> Check:

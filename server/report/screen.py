@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
+from typing import Literal
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -13,14 +15,18 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tune_farm.server.report.narrow import Fitted, room_of, shorten
 from tune_farm.server.report.units import format_duration, format_gain, format_seconds
-from tune_farm.server.report.view import Progress
+from tune_farm.server.report.view import Progress, TaskRow
 
 LOG_PERIOD_SECONDS = 60.0
 #: Drawing costs a core that may be needed for a build: no more often than the eye can follow.
 DRAW_PERIOD_SECONDS = 0.5
 #: Lines of the picture that are neither tasks nor clients: head, bar, counts, borders, failure.
 _FIXED_LINES = 14
+_COLUMNS = ("weight", "trials", "baseline", "best", "gain", "state")
+#: Characters that an operator can still be told by.
+_LEAST_NAME = 12
 
 
 class Screen:
@@ -102,7 +108,7 @@ def picture(progress: Progress, *, height: int) -> RenderableType:
     parts.append(Text(_counts(progress)))
     room = max(2, height - _FIXED_LINES)
     clients = progress.clients[: max(1, room // 3)]
-    parts.append(_tasks(progress, room - len(clients)))
+    parts.append(Fitted(make=partial(_tasks, progress, room - len(clients))))
     if clients:
         parts.append(_clients(progress, len(clients)))
     if progress.last_failure:
@@ -115,27 +121,35 @@ def picture(progress: Progress, *, height: int) -> RenderableType:
     return Group(*parts)
 
 
-def _tasks(progress: Progress, limit: int) -> Table:
-    table = Table()
-    table.add_column("task", overflow="ellipsis", no_wrap=True)
-    for name in ("weight", "trials", "baseline", "best", "gain"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("state", overflow="ellipsis", no_wrap=True)
+def _tasks(progress: Progress, limit: int, width: int) -> Table:
     ordered = sorted(progress.tasks, key=lambda row: -row.cost_seconds)
     shown = ordered if len(ordered) <= limit else ordered[: max(1, limit - 1)]
-    for row in shown:
-        table.add_row(
-            Text(row.name),
-            str(row.weight),
-            str(row.trials),
-            format_seconds(row.baseline_seconds),
-            format_seconds(row.best_seconds),
-            format_gain(row.baseline_seconds, row.best_seconds),
-            Text(row.state),
-        )
+    cells = [_cells(row) for row in shown]
+    widths = {title: max(map(len, [title, *(row[title] for row in cells)])) for title in _COLUMNS}
+    room = room_of(width, widths, least=_LEAST_NAME)
+    table = Table()
+    table.add_column("task", overflow="ellipsis", no_wrap=True)
+    for title in room.columns:
+        justify: Literal["left", "right"] = "left" if title == "state" else "right"
+        table.add_column(title, justify=justify, overflow="ellipsis", no_wrap=True)
+    for task, row in zip(shown, cells, strict=True):
+        name = Text(shorten(task.name, room.name))
+        table.add_row(name, *(Text(row[title]) for title in room.columns))
     if len(shown) < len(ordered):
         table.add_row(Text(f"and {len(ordered) - len(shown)} more", style="dim"))
     return table
+
+
+def _cells(row: TaskRow) -> dict[str, str]:
+    values = (
+        str(row.weight),
+        str(row.trials),
+        format_seconds(row.baseline_seconds),
+        format_seconds(row.best_seconds),
+        format_gain(row.baseline_seconds, row.best_seconds),
+        row.state,
+    )
+    return dict(zip(_COLUMNS, values, strict=True))
 
 
 def _clients(progress: Progress, limit: int) -> Table:

@@ -87,6 +87,7 @@ def summary_of_journal(directory: Path, contents: JournalContents) -> Summary:
         predictor=None,
         first_failure=_first_failure(records),
         exit_code=None,
+        checked=header.checked,
         simulated=any(record.device.uuid.startswith("sim:") for record in records),
     )
 

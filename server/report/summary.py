@@ -82,7 +82,8 @@ class EndToEnd:
     tuned_seconds: float
     checked: bool  # the output was compared and is right
     wrong: str = ""  # how the output differs, if it was compared and is not right
-    max_relative_error: float = 0.0  # largest difference over the output's largest magnitude
+    #: Largest difference over the output's largest magnitude; None: it was not compared.
+    max_relative_error: float | None = 0.0
     rounding_error: float | None = None  # what rounding alone does to it, where that was asked
     repeats: int = 0  # pairs of runs
     saved_interval_seconds: tuple[float, float] | None = None  # of the paired differences
@@ -101,6 +102,10 @@ class PredictorSummary:
     spearman: float | None
     recall_at_keep: float | None
     audited: int
+    regret: float | None = None  # best kept over best of all measured, less 1
+    kendall_all: float | None = (
+        None  # of all drafts, kept and rejected; spearman is of the measured
+    )
     chance_tasks: int = 0  # tasks that it ranked no better than chance: there it stepped back
 
 
@@ -126,11 +131,13 @@ class Summary:
     first_failure: str | None
     exit_code: int | None  # None: the run has not ended
     simulated: bool
+    checked: bool = True  # outputs of candidates were compared with the untuned operators'
 
     @property
     def mark(self) -> str:
-        """The word that every table of a simulated or unfinished run carries; mostly empty."""
+        """What marks every table of a simulated, unchecked or unfinished run; mostly empty."""
         words = ["SIMULATED"] if self.simulated else []
+        words += [] if self.checked else ["UNCHECKED"]
         return ", ".join(words + (["UNFINISHED"] if self.exit_code is None else []))
 
 
@@ -174,6 +181,7 @@ def summary_from_json(item: dict[str, Any]) -> Summary:
             first_failure=item["first_failure"],
             exit_code=item["exit_code"],
             simulated=item["simulated"],
+            checked=item.get("checked", True),  # there was no other
         )
     except KeyError as error:
         raise ValueError(f"the field {error} is missing") from error

@@ -7,7 +7,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tune_farm.server.report.summary import EndToEnd, Summary, TaskState, TrialCounts
+from tune_farm.server.report.narrow import room_of
+from tune_farm.server.report.summary import EndToEnd, Summary, TaskState, TaskSummary, TrialCounts
 from tune_farm.server.report.units import (
     format_duration,
     format_gain,
@@ -22,35 +23,50 @@ _STYLES = {
     TaskState.FAILED: "red",
     TaskState.PENDING: "dim",
 }
+#: Characters of a line that a name or a state can be read by; longer ones take several lines.
+_LEAST_NAME = 7
+_STATE_WIDTH = 8
 
 
 def print_summary(console: Console, summary: Summary) -> None:
     """Print the table of tasks and the panel below it."""
-    console.print(tasks_table(summary))
+    console.print(tasks_table(summary, console.width))
     console.print(summary_panel(summary))
 
 
-def tasks_table(summary: Summary) -> Table:
-    """Return one row a task, the largest saving first."""
+def tasks_table(summary: Summary, width: int) -> Table:
+    """Return one row a task, the largest saving first; names take more lines where it is narrow."""
+    tasks = sorted(summary.tasks, key=lambda task: -task.saved_seconds)
+    rows = [_cells(task) for task in tasks]
+    widths = {
+        title: max([len(title), *(len(row[title].plain) for row in rows)])
+        for title in ("weight", "trials", "baseline", "best", "gain")
+    }
+    room = room_of(width, widths | {"state": _STATE_WIDTH}, least=_LEAST_NAME)
     title = f"{summary.model} on {summary.device}" + (f" - {summary.mark}" if summary.mark else "")
     # Text, because rich would take the brackets in a name for its markup.
     table = Table(title=Text(title), title_justify="left")
-    table.add_column("task", overflow="fold")
-    for name in ("weight", "trials", "baseline", "best", "gain"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("state", overflow="fold")
-    for task in sorted(summary.tasks, key=lambda task: -task.saved_seconds):
-        state = task.state.value + (f": {task.reason}" if task.reason else "")
-        table.add_row(
-            Text(task.name),
-            "-" if task.weight is None else str(task.weight),
-            str(task.trials),
-            format_seconds(task.baseline_seconds),
-            format_spread(task.best_seconds, task.spread_seconds),
-            format_gain(task.baseline_seconds, task.best_seconds),
-            Text(state, style=_STYLES[task.state]),
-        )
+    table.add_column("task", overflow="fold", min_width=min(room.name, _LEAST_NAME))
+    for column in room.columns:
+        if column == "state":
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
+    for task, row in zip(tasks, rows, strict=True):
+        table.add_row(Text(task.name), *(row[column] for column in room.columns))
     return table
+
+
+def _cells(task: TaskSummary) -> dict[str, Text]:
+    state = task.state.value + (f": {task.reason}" if task.reason else "")
+    return {
+        "weight": Text("-" if task.weight is None else str(task.weight)),
+        "trials": Text(str(task.trials)),
+        "baseline": Text(format_seconds(task.baseline_seconds)),
+        "best": Text(format_spread(task.best_seconds, task.spread_seconds)),
+        "gain": Text(format_gain(task.baseline_seconds, task.best_seconds)),
+        "state": Text(state, style=_STYLES[task.state]),
+    }
 
 
 def summary_panel(summary: Summary) -> Panel:
@@ -72,6 +88,7 @@ def facts(summary: Summary) -> list[tuple[str, str]]:
         ("clients", str(summary.clients)),
         ("layout", _LAYOUTS.get(summary.layout, summary.layout)),
         ("trials", trials_text(summary.trials)),
+        *([] if summary.checked else [("check", "off: no output was compared with another")]),
         ("end to end", end_to_end_text(summary.end_to_end)),
         ("wall time", format_duration(summary.wall_seconds)),
     ]
@@ -117,7 +134,7 @@ def end_to_end_text(end_to_end: EndToEnd | None) -> str:
         text += "; output not checked"
     else:
         text += "; output checked"
-        if end_to_end.rounding_error is not None:
+        if end_to_end.rounding_error is not None and end_to_end.max_relative_error is not None:
             text += (
                 f": it differs by {end_to_end.max_relative_error:.2%}, rounding alone moves it by "
                 f"{end_to_end.rounding_error:.2%}"
@@ -131,8 +148,12 @@ def _predictor_text(summary: Summary) -> str:
     predictor = summary.predictor
     assert predictor is not None
     rank = "-" if predictor.spearman is None else f"{predictor.spearman:.2f}"
+    tau = "-" if predictor.kendall_all is None else f"{predictor.kendall_all:.2f}"
     recall = "-" if predictor.recall_at_keep is None else f"{predictor.recall_at_keep:.0%}"
-    text = f"rank correlation {rank}, recall {recall}, {predictor.audited} audited"
+    text = f"rank correlation {rank} of the measured, tau {tau} of all drafts, recall {recall}"
+    if predictor.regret is not None:
+        text += f", regret {predictor.regret:.1%}"
+    text += f", {predictor.audited} audited"
     if predictor.chance_tasks:
         text += f"; no better than chance on {predictor.chance_tasks} tasks, where it stepped back"
     return text

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Phases that the budget is for; finals and the end-to-end check come on top.
+_SEARCHING = ("set-up", "baselines", "search")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRow:
@@ -43,6 +46,8 @@ class Progress:
     tasks: tuple[TaskRow, ...]
     clients: tuple[ClientRow, ...]
     budget_trials: int | None = None
+    repeated: int = 0  # of the measured and failed, those that were tried before
+    pace_seconds: float | None = None  # wall time of one trial lately; None: too few
     last_failure: str | None = None
     dashboard_url: str | None = None
     mark: str = ""  # SIMULATED or REPLAY
@@ -54,8 +59,8 @@ class Progress:
 
     @property
     def trials(self) -> int:
-        """Candidates that were built: measured or failed."""
-        return self.measured + self.failed_total
+        """Candidates that were built, each once: measured or failed."""
+        return self.measured + self.failed_total - self.repeated
 
     @property
     def fraction(self) -> float | None:
@@ -69,11 +74,13 @@ class Progress:
 
     @property
     def eta_seconds(self) -> float | None:
-        """Wall time to the end of the budget; None if there is no telling yet."""
+        """Wall time to the end of the search; None if there is no telling, or it is over."""
+        if self.phase not in _SEARCHING:
+            return None
         estimates = []
         if self.budget_seconds:
             estimates.append(max(0.0, self.budget_seconds - self.elapsed_seconds))
         if self.budget_trials and self.trials:
             left = max(0, self.budget_trials - self.trials)
-            estimates.append(self.elapsed_seconds * left / self.trials)
+            estimates.append(left * (self.pace_seconds or self.elapsed_seconds / self.trials))
         return min(estimates, default=None)

@@ -41,6 +41,33 @@ def test_this_machine_is_fit() -> None:
     assert result.exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("variables", "remedy"),
+    [({"PATH": "/nowhere"}, "install one"), ({"CXX": "no-such-compiler"}, "unset CXX")],
+)
+def test_without_a_compiler_no_build_is_tried(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], remedy: str
+) -> None:
+    monkeypatch.setattr(checks, "try_out", lambda *_, **__: Trial(passed=True, detail="tried"))
+    monkeypatch.setattr(checks, "try_probe", lambda name, **_: Trial(passed=True, detail=name))
+    for name in ("CC", "CXX"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    result = CliRunner().invoke(main, ["doctor", "--format", "json"])
+
+    failed = {
+        check["name"]: check
+        for check in json.loads(result.stdout)["checks"]
+        if check["status"] == "failed"
+    }
+    assert set(failed) == {"C compiler", "TVM build"}
+    assert all(remedy in check["remedy"] for check in failed.values())
+    assert "tvm-build" not in result.stdout
+    assert result.exit_code == 5
+
+
 @pytest.mark.usefixtures("quick")
 def test_a_failed_line_has_its_remedy_and_the_exit_code_is_5(
     monkeypatch: pytest.MonkeyPatch,

@@ -48,6 +48,7 @@ SUMMARY = {
     "first_failure": None,
     "exit_code": 0,
     "simulated": False,
+    "checked": True,
 }
 HEADER = Header(
     run_id="r",

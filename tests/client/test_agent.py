@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tune_farm.client.messages import (
     OrderDone,
     Payload,
     RecordKnown,
+    RetryOrder,
     TuneOrder,
 )
 from tune_farm.client.share.cores import Slot
@@ -197,6 +199,43 @@ def test_a_task_whose_untuned_operator_does_not_build_is_given_back(
     assert isinstance(last, OrderDone)
     assert last.proposed == 0
     assert str(last.failure).startswith("untuned operator: build_error: ")
+
+
+@pytest.mark.slow
+def test_what_failed_is_measured_as_another_attempt(
+    open_agent: Callable[..., Agent], task: Task
+) -> None:
+    agent = open_agent()
+    baseline = record_of(untuned(task), 1e-3, purpose=Purpose.BASELINE)
+    failed = (
+        record_of(split(task, 4), Fault.BUILD_TIMEOUT, attempt=1),
+        record_of(parallel(task), Fault.RUN_TIMEOUT, purpose=Purpose.AUDIT),
+    )
+    known = (baseline, *failed)
+
+    records, last = perform(agent, RetryOrder(order_id=4, task=task, failed=failed, known=known))
+
+    assert last == OrderDone(order_id=4, proposed=2, failure=None)
+    assert all(isinstance(record.outcome, Measured) for record in records), records
+    found = {record.candidate: record for record in records}
+    assert [found[each.candidate].purpose for each in failed] == [Purpose.SEARCH, Purpose.AUDIT]
+    assert not {record.key for record in known} & {record.key for record in records}
+
+
+@pytest.mark.slow
+def test_a_task_without_a_design_space_is_given_back(
+    open_agent: Callable[..., Agent], task: Task
+) -> None:
+    agent = open_agent()
+    # TVM compiles for it, but finds no schedules: it wants to know how many cores there are.
+    odd = replace(task, target_json='{"kind": "llvm"}')
+
+    (baseline,), last = perform(agent, tune(odd))
+
+    assert isinstance(baseline.outcome, Measured)
+    assert isinstance(last, OrderDone)
+    assert str(last.failure).startswith("no design space: InternalError: ")
+    assert "num-cores" in str(last.failure)
 
 
 def test_a_client_whose_workers_do_not_start_is_broken(

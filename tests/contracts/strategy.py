@@ -137,6 +137,31 @@ class StrategyContract:
             strategy.tell(told(proposed))
         raise AssertionError("it still proposes")
 
+    def test_more_than_there_is_may_be_asked_for(self, empty: Subject) -> None:
+        strategy = empty.make()
+
+        proposed = proposed_by(strategy, 64)
+        strategy.tell(told(proposed))
+
+        assert len(proposed) < 64
+        assert len({candidate.id for candidate in proposed}) == len(proposed)
+
+    def test_what_has_ended_stays_ended(self, empty: Subject) -> None:
+        strategy = empty.make()
+        strategy.tell(told(self.search(strategy, asks=PATIENCE)))
+
+        assert [proposed_by(strategy, 8) for _ in range(2)] == [[], []]
+        strategy.tell([])
+
+    def test_a_space_where_all_fails_ends(self, empty: Subject) -> None:
+        strategy = empty.make()
+
+        for _ in range(PATIENCE):
+            proposed = proposed_by(strategy, 8)
+            strategy.tell([record_of(each, Fault.RUN_ERROR) for each in proposed])
+
+        assert proposed_by(strategy, 8) == []
+
     @staticmethod
     def search(strategy: Strategy, *, asks: int) -> Sequence[Candidate]:
         """All that so many asks, each answered, bring up."""

@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: In the environment of the command and of all it starts, from its first moment on; what the
 #: command marks itself comes later, and only on what belongs to its farm.
 _MARK = "TUNE_FARM_E2E"
+#: What runs of this user learned stays out of tests, and the other way round.
+_ALONE = {"TUNE_FARM_NO_MEMORY": "1"}
 
 
 class Command:
@@ -54,7 +56,7 @@ class Command:
             stdout=self._out,
             stderr=self._err,
             cwd=cwd,
-            env={**os.environ, **python_path, **(environment or {}), _MARK: self._mark},
+            env={**os.environ, **_ALONE, **python_path, **(environment or {}), _MARK: self._mark},
             start_new_session=True,
         )
 

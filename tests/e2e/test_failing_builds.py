@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import ROOT, Command, outcomes
+from tests.e2e.command import ROOT, Command, keys, outcomes
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
@@ -68,7 +68,17 @@ def test_every_build_fails(tiny_model: Path, tmp_path: Path) -> None:
 
     assert "build_error" in summary["first_failure"]
     assert "not this one" in "".join(path.read_text() for path in (out / "failures").iterdir())
-    assert {row["outcome"] for row in outcomes(out)} == {"failed"}
+    before = outcomes(out)
+    assert {row["outcome"] for row in before} == {"failed"}
+
+    again = (*LIMITS, "--tasks", "0", "--out", out, "--retry-failed")
+    with Command("run", tiny_model, *again, cwd=tmp_path) as run:
+        assert run.wait() == 0, run.stderr
+        (task,) = json.loads(run.stdout)["tasks"]
+    assert task["state"] in ("tuned", "baseline")
+    rows = outcomes(out)
+    assert rows[: len(before)] == before
+    assert len(set(keys(rows))) == len(rows)
 
 
 def test_one_operator_never_builds(

@@ -60,6 +60,10 @@ class Finished:
     leftovers: list[str]
 
 
+def remembers(folder: Path) -> dict[str, str]:
+    return {"TUNE_FARM_NO_MEMORY": "0", "TUNE_FARM_MEMORY": str(folder)}
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Finished:
     users = tmp_path_factory.mktemp("users")
@@ -68,7 +72,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Fini
     for name in names:
         (users / name).write_text("raise SystemExit('this is the user\\'s module')\n")
     out = users / "out"
-    with Command("run", tiny_model, *LIMITS, "--out", out, "--format", "json", cwd=users) as run:
+    arguments = ("run", tiny_model, *LIMITS, "--out", out, "--format", "json")
+    with Command(*arguments, cwd=users, environment=remembers(users / "memory")) as run:
         code = run.wait()
         return Finished(
             directory=out,
@@ -101,7 +106,7 @@ def test_stdout_is_the_summary(finished: Finished, summary: dict[str, Any]) -> N
     }
     assert set(summary["share"]) >= {"kind", "percent", "granted", "total"}
     assert set(summary["trials"]) >= {"measured", "pruned_static", "pruned_predicted", "failed"}
-    assert set(summary["predictor"]) >= {"spearman", "recall_at_keep", "audited"}
+    assert set(summary["predictor"]) >= {"spearman", "recall_at_keep", "audited", "regret"}
     assert summary["exit_code"] == 0
     assert summary["simulated"] is False
     assert "SIMULATED" not in finished.stdout + finished.stderr
@@ -141,6 +146,40 @@ def test_plain_tvm_finds_and_compiles_the_schedules(
     said = json.loads(done.stdout.splitlines()[-1])
     tuned = [task for task in summary["tasks"] if task["state"] == "tuned"]
     assert len(said["found"]) == len(said["scheduled"]) == len(tuned) > 0
+
+
+def test_the_next_run_begins_with_what_this_one_learned(
+    finished: Finished, summary: dict[str, Any], tiny_model: Path, tmp_path: Path
+) -> None:
+    left = shutil.copytree(finished.directory.parent / "memory", tmp_path / "memory")
+    (path,) = left.iterdir()
+    rows = path.read_text().splitlines()[1:]
+    measured = [row for row in outcomes(finished.directory) if row["outcome"] == "measured"]
+    tried = [row for row in measured if row["purpose"] in ("search", "audit")]
+    assert {json.loads(row)["task"] for row in rows} <= {row["task"] for row in tried}
+    assert {json.loads(row)["kind"] for row in rows} >= {"conv2d", "matmul"}
+    assert len(rows) <= len(tried)
+    damaged = left / path.name.replace("-", "0", 1)
+    damaged.write_text("not what a run left\n")
+
+    # Of an operator with fewer schedules than trials: it ends by itself.
+    few = [task["name"] for task in summary["tasks"]].index(CONVERSIONS[0])
+    limits = ("--trials", "500", "--tasks", str(few), "--sm-share", "50", "--clients", "1")
+    with Command(
+        *("run", tiny_model, *limits, "--out", tmp_path / "out", "--format", "json"),
+        cwd=tmp_path,
+        environment=remembers(left),
+    ) as run:
+        assert run.wait() == 0, run.stderr
+        (task,) = json.loads(run.stdout)["tasks"]
+        assert 1 <= task["trials"] < 100
+        assert task["state"] in ("tuned", "baseline")
+        assert f"remembers {len(rows)} measurements (earlier runs: 1)" in run.stderr
+        assert run.stderr.count(str(damaged)) == 1
+
+    began = json.loads((tmp_path / "out" / "environment.json").read_text())["memory"]
+    assert began["rows"] == len(rows)
+    assert len(began["sha256"]) == 64
 
 
 def test_resuming_an_ended_run_measures_nothing_again(copy: Path, tiny_model: Path) -> None:

@@ -18,6 +18,7 @@ from tune_farm.client.messages import (
     OrderDone,
     Payload,
     RecordKnown,
+    RetryOrder,
 )
 from tune_farm.client.whole_model.agreement import Agreement
 from tune_farm.server.farm import Joined, Lost, News, Said
@@ -47,6 +48,11 @@ def obey(order: Order) -> list[Payload]:
         return [ModelCompared(order_id=order.order_id, comparison=COMPARISON)]
     if isinstance(order, FinalOrder):
         records = [record_of(each, 1e-3, purpose=Purpose.FINAL) for each in order.candidates]
+    elif isinstance(order, RetryOrder):
+        records = [
+            record_of(each.candidate, 1e-4, purpose=each.purpose, attempt=each.attempt + 1)
+            for each in order.failed
+        ]
     else:
         records = []
         if not any(record.purpose is Purpose.BASELINE for record in order.known):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ import pytest
 from tests.tuner.records_of import candidate, plain_task, record_of
 from tune_farm.server.decisions import ClientJoined, OrderEnded, RecordStored, SearchOver
 from tune_farm.server.ledger import Ledger
-from tune_farm.server.progress import picture_of, task_summaries, trial_counts
+from tune_farm.server.progress import pace_of, picture_of, task_summaries, trial_counts
 from tune_farm.server.report.summary import TaskState, TaskSummary
 from tune_farm.server.search import Search
 from tune_farm.server.state import FarmState, Limits
@@ -34,12 +35,35 @@ def searching(state: FarmState, records: list[Record]) -> Search:
         spent_seconds=12.5,
         budget_seconds=60.0,
         pruned=Pruned(over_limit=3, predicted_slow=40),
+        earlier=0,
     )
     return cast(Search, parts)
 
 
 def state_of(**limits: Any) -> FarmState:
     return FarmState(Ledger(TASKS, ()), {"a": 2.0, "b": 1.0}, Limits(**limits))
+
+
+def test_the_pace_is_that_of_the_latest_trials_of_this_session() -> None:
+    slow = [replace(record_of(candidate(n, "a")), time=100.0 * n) for n in range(20)]
+    quick = [replace(record_of(candidate(n, "a")), time=2000.0 + n) for n in range(60)]
+    final = replace(record_of(candidate(1, "a"), purpose=Purpose.FINAL), time=9000.0)
+
+    assert pace_of(slow[:3]) is None
+    assert pace_of(slow) == 100.0
+    assert pace_of([*slow, *quick, final]) == 1.0
+    search = searching(state_of(trials=200), [*slow, *quick])
+    search.earlier = len(slow)
+    assert picture_of(search).pace_seconds == 1.0
+
+
+def test_another_attempt_is_no_other_trial() -> None:
+    failed = record_of(candidate(1, "a"), Fault.BUILD_TIMEOUT)
+    again = record_of(candidate(1, "a"), 1e-3, attempt=1)
+
+    picture = picture_of(searching(state_of(trials=3), [BASELINE, failed, again]))
+
+    assert (picture.measured, picture.failed_total, picture.trials) == (1, 1, 1)
 
 
 def test_before_any_client_is_there_it_is_set_up() -> None:
@@ -145,7 +169,7 @@ FAILED = record_of(candidate(3, "a"), Fault.RUN_ERROR)
             TaskState.FAILED,
             "no candidate could be measured; first run_error: the cause",
         ),
-        ([BASELINE], {"exhausted": True}, TaskState.BASELINE, "its design space is empty"),
+        ([BASELINE], {"exhausted": True}, TaskState.BASELINE, "its design space holds no schedule"),
         ([BASELINE], {}, TaskState.BASELINE, "the budget did not reach it"),
         ([], {}, TaskState.BASELINE, "the budget did not reach it"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +22,7 @@ from tune_farm.client.messages import (
     OrderDone,
     Payload,
     RecordKnown,
+    RetryOrder,
     TuneOrder,
 )
 from tune_farm.server.events import EventLog, pruned_of
@@ -33,7 +34,9 @@ from tune_farm.server.search import Search
 from tune_farm.server.state import FarmState, Limits, Phase
 from tune_farm.tuner.errors import EnvironmentUnusableError
 from tune_farm.tuner.interfaces import Pruned
+from tune_farm.tuner.predictor.lessons import Lesson
 from tune_farm.tuner.records.journal import Journal
+from tune_farm.tuner.records.query import still_failed
 from tune_farm.tuner.records.schema import Header
 from tune_farm.tuner.types import Record
 
@@ -63,11 +66,21 @@ def header() -> Header:
 
 
 @pytest.fixture
-def open_search(tmp_path: Path, header: Header) -> Iterator[Callable[..., Search]]:
+def kept() -> list[Any]:
+    """What the search gave away to be kept for other runs."""
+    return []
+
+
+@pytest.fixture
+def open_search(tmp_path: Path, header: Header, kept: list[Any]) -> Iterator[Callable[..., Search]]:
     opened: list[Any] = []
 
     def make(
-        *, budget_seconds: float | None = None, resume: bool = False, **limits: object
+        *,
+        budget_seconds: float | None = None,
+        resume: bool = False,
+        retries: Sequence[str] = (),
+        **limits: object,
     ) -> Search:
         path = tmp_path / "records.jsonl"
         journal = Journal.open(path) if resume else Journal.create(path, header)
@@ -82,6 +95,7 @@ def open_search(tmp_path: Path, header: Header) -> Iterator[Callable[..., Search
                 Ledger(TASKS, journal.records),
                 {task.id: 1.0 for task in TASKS},
                 Limits(**all_limits),  # type: ignore[arg-type]
+                retries=retries,
             ),
             farm=cast(Farm, farm),
             journal=journal,
@@ -91,6 +105,7 @@ def open_search(tmp_path: Path, header: Header) -> Iterator[Callable[..., Search
             budget_seconds=budget_seconds,
             make_job=lambda: JOB,
             show=lambda _: None,
+            keep=lambda lessons, tasks: kept.extend((each, tasks) for each in lessons),
         )
 
     yield make
@@ -109,7 +124,12 @@ def run(search: Search, *clients: str, interrupts: Any = None) -> None:
 
 
 def orders_of(search: Search) -> list[str]:
-    names = {TuneOrder: "tune", FinalOrder: "final", CompareOrder: "compare"}
+    names = {
+        TuneOrder: "tune",
+        RetryOrder: "retry",
+        FinalOrder: "final",
+        CompareOrder: "compare",
+    }
     return [names[type(order)] for order in farm_of(search).orders]
 
 
@@ -192,6 +212,28 @@ def test_the_budget_ends_the_search_and_finals_come_after_it(
     assert search.state.phase is Phase.DONE
 
 
+def test_what_failed_is_tried_again_though_the_budget_is_over(
+    open_search: Callable[..., Search],
+) -> None:
+    first = open_search()
+    run(first, "one")
+    failed = [r for found in still_failed(first.journal.records).values() for r in found]
+    assert len(failed) == 2  # one of each task
+    first.journal.close()
+
+    second = open_search(resume=True, budget_seconds=1e-9, retries=["a", "b"])
+    run(second, "one")
+
+    assert orders_of(second)[:2] == ["retry", "retry"]
+    assert "tune" not in orders_of(second)
+    assert not still_failed(second.journal.records)
+    assert [row["kind"] for row in events_of(second.journal.path.parent)].count("retry") == 2
+    for record in failed:
+        entry = second.state.ledger.entries[record.candidate.task_id]
+        assert record.candidate.id in entry.search
+        assert entry.trials == 4
+
+
 def test_a_broken_client_is_replaced(open_search: Callable[..., Search], tmp_path: Path) -> None:
     search = open_search()
     broken = [True]
@@ -215,6 +257,22 @@ def test_a_farm_where_no_client_can_work_says_what_it_died_of(
 
     with pytest.raises(EnvironmentUnusableError, match="no client can work here: no memory"):
         run(search, "one")
+
+
+def test_what_clients_learned_is_kept(open_search: Callable[..., Search], kept: list[Any]) -> None:
+    search = open_search()
+    lesson = Lesson(task_id="a", features=(1.0,), log2_error=0.5)
+
+    def learn(order: Order) -> list[Payload]:
+        *said, last = obey(order)
+        if isinstance(last, OrderDone) and isinstance(order, TuneOrder):
+            last = replace(last, lessons=(lesson,))
+        return [*said, last]
+
+    farm_of(search).script = learn
+    run(search, "one")
+
+    assert kept == [(lesson, search.tasks)] * 2
 
 
 def test_a_task_that_cannot_be_tuned_does_not_hold_up_the_others(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.server.farms import farm
@@ -188,7 +190,7 @@ def test_a_task_that_cannot_be_tuned_is_not_given_again() -> None:
     ],
 )
 def test_limits_are_reached_and_never_passed(
-    limits: dict[str, int], trials: dict[str, list[int]]
+    limits: dict[str, Any], trials: dict[str, list[int]]
 ) -> None:
     state = farm(["a", "b"], **limits)
     given: dict[str, list[int]] = {"a": [], "b": []}

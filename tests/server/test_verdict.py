@@ -36,11 +36,14 @@ EXTRACTION = Extraction(
 )
 
 
-def comparison(baseline: float, tuned: float, wrong: str | None = None) -> Comparison:
+def comparison(
+    baseline: float, tuned: float, wrong: str | None = None, *, checked: bool = True
+) -> Comparison:
+    agreement = Agreement(wrong=wrong, max_relative_error=0.0, rounding_error=None)
     return Comparison(
         baseline_seconds=(baseline, baseline * 1.01, baseline),
         tuned_seconds=(tuned, tuned * 1.01, tuned),
-        agreement=Agreement(wrong=wrong, max_relative_error=0.0, rounding_error=None),
+        agreement=agreement if checked else None,
     )
 
 
@@ -52,12 +55,14 @@ def summary_of(
     budget_seconds: float | None = None,
     allow_partial: bool = False,
     strategy: str = "metaschedule",
+    checked: bool = True,
     pruned: Pruned = NONE_PRUNED,
 ) -> Summary:
     search = SimpleNamespace(
         state=FarmState(Ledger([TASK], records), {"a": 1.0}, Limits()),
         journal=SimpleNamespace(
-            records=records, header=SimpleNamespace(run_id="run-1", layout="packed")
+            records=records,
+            header=SimpleNamespace(run_id="run-1", layout="packed", checked=checked),
         ),
         failures=SimpleNamespace(first="run_error: the cause" if FAILED in records else None),
         comparison=compared,
@@ -72,6 +77,7 @@ def summary_of(
         allow_partial=allow_partial,
         strategy=strategy,
         predictor="tile",
+        keep=0.2,
     )
     return Verdict(
         config=cast(Any, config),
@@ -106,6 +112,20 @@ def test_a_tuned_model() -> None:
     assert summary.predictor is None
     assert summary.first_failure is None
     assert not summary.simulated
+
+
+def test_an_unchecked_model_ships_and_says_that_nobody_looked() -> None:
+    compared = comparison(2.0, 1.0, checked=False)
+
+    summary = summary_of(BASELINE, FASTER, compared=compared, checked=False)
+
+    assert summary.exit_code == 0
+    assert not summary.checked
+    assert summary.end_to_end is not None
+    assert (summary.end_to_end.checked, summary.end_to_end.wrong) == (False, "")
+    assert summary.end_to_end.max_relative_error is None
+    assert summary.end_to_end.shipped == "tuned"
+    assert summary.mark == "UNCHECKED"
 
 
 def test_what_was_left_out_says_why() -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # what these import takes seconds, and --help must not wait f
 #: Exit codes above it are 128 + the number of a signal.
 _SIGNALLED = 128
 _BUDGET_OVER = 124
-_MODES = ("--resume", "--restart")
+_MODES = ("--resume", "--retry-failed", "--restart")
 
 
 @click.command(
@@ -101,6 +101,18 @@ _MODES = ("--resume", "--restart")
     show_default=True,
     help="Schedules in a generation of the evolutionary search.",
 )
+@click.option(
+    "--memory",
+    type=click.Path(path_type=Path),
+    help="Folder of what earlier runs taught the predictor; the user's cache if left out.",
+)
+@click.option("--no-memory", is_flag=True, help="Neither begin with it nor add to it.")
+@click.option(
+    "--check/--no-check",
+    default=True,
+    show_default=True,
+    help="Compare outputs of candidates and of the tuned model with the untuned ones'.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the search.")
 @click.option(
     "--build-timeout", type=Duration(), default="10s", show_default=True, help="Of one candidate."
@@ -114,6 +126,9 @@ _MODES = ("--resume", "--restart")
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option(
+    "--retry-failed", is_flag=True, help="Go on with the run in --out; first try again what failed."
+)
 @click.option("--restart", is_flag=True, help="Begin the run in --out again.")
 @click.option("--address", help="Ray cluster to join instead of a private one.")
 @click.option("--allow-partial", is_flag=True, help="Tasks without a result are no failure.")
@@ -156,10 +171,12 @@ def make_config(options: Mapping[str, Any]) -> RunConfig:
     from tune_farm.tuner.errors import UsageError
 
     values = dict(options)
-    resume, restart = values.pop("resume"), values.pop("restart")
-    if resume and restart:
-        raise UsageError("--resume and --restart exclude each other", "give one of the two")
-    mode = OpenMode.RESUME if resume else OpenMode.RESTART if restart else OpenMode.NEW
+    resume, restart, retry = values.pop("resume"), values.pop("restart"), values["retry_failed"]
+    asked = [mode for mode, is_on in zip(_MODES, (resume, retry, restart), strict=True) if is_on]
+    if len(asked) > 1:
+        raise UsageError(f"{' and '.join(asked)} exclude each other", "give one of them")
+    going_on = OpenMode.RESUME if resume or retry else OpenMode.NEW
+    mode = OpenMode.RESTART if restart else going_on
     spec = ModelSpec(
         model=values.pop("model"),
         batch=values.pop("batch"),
@@ -167,6 +184,7 @@ def make_config(options: Mapping[str, Any]) -> RunConfig:
         shapes=tuple(values.pop("shape")),
     )
     layout = values.pop("layout")
+    memory = None if values.pop("no_memory") else values["memory"] or _usual_memory()
     return RunConfig(
         spec=spec,
         layout=None if layout == "auto" else Layout(layout),
@@ -175,8 +193,14 @@ def make_config(options: Mapping[str, Any]) -> RunConfig:
         build_timeout_seconds=values.pop("build_timeout"),
         run_timeout_seconds=values.pop("run_timeout"),
         mode=mode,
-        **values,
+        **values | {"memory": memory},
     )
+
+
+def _usual_memory() -> Path:
+    import platformdirs
+
+    return platformdirs.user_cache_path("tune-farm") / "memory"
 
 
 def _show_plan(config: RunConfig, place: Place) -> None:

@@ -27,6 +27,7 @@ _COLUMNS = (
     "state",
     "reason",
     "simulated",
+    "checked",
 )
 
 
@@ -55,5 +56,6 @@ def _csv(summary: Summary) -> str:
     writer = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     rows = summary_to_json(summary)["tasks"]
-    writer.writerows(row | {"simulated": summary.simulated} for row in rows)
+    marks = {"simulated": summary.simulated, "checked": summary.checked}
+    writer.writerows(row | marks for row in rows)
     return file.getvalue()

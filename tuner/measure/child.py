@@ -67,6 +67,8 @@ class Bench:
             return None
         self._load(job)
         outputs = self._run_once(job, function)
+        if not job.checks:
+            return None
         specs = [argument for argument in job.arguments if argument.is_output]
         for spec, actual, right in zip(specs, outputs, self._reference, strict=True):
             allowed = tolerance(spec.dtype, job.reduction_length, right)

@@ -32,6 +32,7 @@ class MeasureJob:
     reduction_length: int
     library: str
     reference: str  # .npz with the right outputs; written by the job that makes it
+    checks: bool  # else it is run once before it is timed, and its output is anybody's guess
     makes_reference: bool  # this is the untuned operator: write the reference instead of checking
     timing: Timing | None  # None: do not time
     incumbent_seconds: float | None

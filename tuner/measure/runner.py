@@ -31,6 +31,7 @@ class RunOptions:
     timing: Timing = Timing()
     baseline_timeout_seconds: float = 120.0
     timeout_seconds: float | None = None  # None: from the baseline
+    checks: bool = True  # outputs are compared with the untuned operator's
 
 
 class ChildRunner:
@@ -99,6 +100,7 @@ class ChildRunner:
             reduction_length=self._task.reduction_length,
             library=str(artifact.path),
             reference=str(self._reference()),
+            checks=self._options.checks,
             makes_reference=makes_reference,
             timing=timing,
             incumbent_seconds=incumbent_seconds,

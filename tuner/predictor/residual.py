@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-#: Below it a tree ensemble fits noise; the law stands alone.
+from tune_farm.tuner.predictor.boosted import BoostedTrees
+from tune_farm.tuner.predictor.lessons import Chapter, Lesson
+from tune_farm.tuner.predictor.prior import Prior, centred
+
+Floats = NDArray[np.float64]
+
+#: Below it a tree ensemble fits noise; the law, and what earlier runs taught, stand alone.
 _LEAST_ROWS = 12
-_ROUNDS = 60
-_DEPTH = 4
 
 
 class Residual:
     """Boosted trees on log2(measured / law), shared by all tasks of a client.
 
     Tasks differ by an offset that features do not explain; it is taken out before the fit and put
-    back for the task, so that one task's rows teach the order of another's drafts.
+    back for the task, so that one task's rows teach the order of another's drafts. Where earlier
+    runs taught something, the trees learn what that leaves over.
     """
 
-    def __init__(self, *, threads: int) -> None:
+    def __init__(self, *, threads: int, memory: Iterable[Chapter] = ()) -> None:
+        """Begin without rows of this run.
+
+        Args:
+            threads: that learning may use.
+            memory: what earlier runs learned.
+        """
         self._threads = threads
-        self._features: list[NDArray[np.float32]] = []
-        self._errors: list[float] = []  #: log2(measured / law), one a row
-        self._tasks: list[str] = []
+        self._prior = Prior(memory, threads=threads)
+        self._lessons: list[Lesson] = []
         self._offsets: dict[str, float] = {}
-        self._model: Any = None
+        self._belief = self._prior.belief(np.zeros(0), np.zeros(0))  #: in the prior, 0 to 1
+        self._trees: BoostedTrees | None = None
         self._fitted = 0  #: rows at the last fit
+        self._taken = 0  #: rows that `take` gave away
 
     def add(self, task_id: str, features: NDArray[np.float32], law: float, measured: float) -> None:
         """Take in one measurement.
@@ -38,46 +50,42 @@ class Residual:
             law: predicted by the law, seconds.
             measured: seconds.
         """
-        self._features.append(features)
-        self._errors.append(float(np.log2(measured / law)))
-        self._tasks.append(task_id)
+        row = tuple(float(value) for value in features)
+        error = float(np.log2(measured / law))
+        self._lessons.append(Lesson(task_id=task_id, features=row, log2_error=error))
 
-    def factor(self, task_id: str, features: NDArray[np.float32]) -> NDArray[np.float64]:
+    def take(self) -> tuple[Lesson, ...]:
+        """What was added since this was last called."""
+        new = tuple(self._lessons[self._taken :])
+        self._taken = len(self._lessons)
+        return new
+
+    def factor(self, task_id: str, features: NDArray[np.float32]) -> Floats:
         """What the law is to be multiplied with, (drafts,) float64."""
         self._fit()
-        offset = self._offsets.get(task_id, self._median())
-        if self._model is None:
-            return np.full(len(features), 2.0**offset)
-        import xgboost
-
-        learned = self._model.predict(xgboost.DMatrix(features, nthread=self._threads))
-        return np.asarray(np.exp2(learned.astype(np.float64) + offset))
+        learned = np.full(len(features), self._offsets.get(task_id, self._median()))
+        if self._belief > 0.0:
+            learned += self._belief * self._prior.told(features)
+        if self._trees is not None:
+            learned += self._trees.predict(features)
+        return np.asarray(np.exp2(learned))
 
     def _median(self) -> float:
-        return float(np.median(self._errors)) if self._errors else 0.0
+        errors = [lesson.log2_error for lesson in self._lessons]
+        return float(np.median(errors)) if errors else 0.0
 
     def _fit(self) -> None:
-        if len(self._errors) == self._fitted:
+        if len(self._lessons) == self._fitted:
             return
-        self._fitted = len(self._errors)
-        errors, tasks = np.array(self._errors), np.array(self._tasks)
-        self._offsets = {str(t): float(np.median(errors[tasks == t])) for t in np.unique(tasks)}
+        self._fitted = len(self._lessons)
+        features = np.array([lesson.features for lesson in self._lessons], dtype=np.float32)
+        errors = np.array([lesson.log2_error for lesson in self._lessons])
+        tasks = np.array([lesson.task_id for lesson in self._lessons])
+        told = self._prior.told(features)
+        self._belief = self._prior.belief(centred(told, tasks), centred(errors, tasks))
+        left = errors - self._belief * told
+        # The offset is of what is left, so that the prior's own mean is not counted twice.
+        self._offsets = {str(t): float(np.median(left[tasks == t])) for t in np.unique(tasks)}
         if self._fitted < _LEAST_ROWS:
             return
-        import xgboost
-
-        target = errors - np.array([self._offsets[t] for t in self._tasks])
-        self._model = xgboost.train(
-            {
-                "max_depth": _DEPTH,
-                "eta": 0.15,
-                "min_child_weight": 2,
-                "subsample": 0.8,
-                "lambda": 2.0,
-                "nthread": self._threads,
-                "seed": 0,
-                "verbosity": 0,
-            },
-            xgboost.DMatrix(np.stack(self._features), target, nthread=self._threads),
-            num_boost_round=_ROUNDS,
-        )
+        self._trees = BoostedTrees(features, centred(left, tasks), threads=self._threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from tune_farm.tuner.predictor.correction import Correction
 from tune_farm.tuner.predictor.laws import laws_of
+from tune_farm.tuner.predictor.lessons import Chapter, Lesson
 from tune_farm.tuner.predictor.machine import Cpu, Gpu
 from tune_farm.tuner.predictor.residual import Residual
 from tune_farm.tuner.space.design import Plot
@@ -33,7 +35,14 @@ class Prediction:
 class TilePredictor:
     """Predicts drafts of any task on one share; one a client, so that tasks teach each other."""
 
-    def __init__(self, machine: Cpu | Gpu, *, threads: int, corrects: bool = False) -> None:
+    def __init__(
+        self,
+        machine: Cpu | Gpu,
+        *,
+        threads: int,
+        corrects: bool = False,
+        memory: Iterable[Chapter] = (),
+    ) -> None:
         """Take the share.
 
         Args:
@@ -41,11 +50,12 @@ class TilePredictor:
             threads: that learning may use.
             corrects: whether each sketch also learns from its own measurements alone, which then
                 decide instead of what tasks taught each other.
+            memory: what earlier runs learned of the same law.
         """
         self._laws = laws_of(machine)
         self._threads = threads
         self._corrects = corrects
-        self._residual = Residual(threads=threads)
+        self._residual = Residual(threads=threads, memory=memory)
         #: By task and sketch; the plot is held so that its id stays its own.
         self._corrections: dict[tuple[str, int], tuple[Plot, Correction]] = {}
 
@@ -77,6 +87,10 @@ class TilePredictor:
         correction = self._correction(task_id, plot)
         if correction is not None:
             correction.add(on_scales(plot.sketch, genes)[0], float(law[0]), measured_seconds)
+
+    def take_lessons(self) -> tuple[Lesson, ...]:
+        """What was learned since this was last called, for other runs."""
+        return self._residual.take()
 
     def _correction(self, task_id: str, plot: Plot) -> Correction | None:
         if not self._corrects:

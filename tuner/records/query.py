@@ -10,6 +10,7 @@ from tune_farm.tuner.types import Failed, Fault, Measured, Purpose, Record
 
 #: What counts as a trial: a baseline is measured for comparison, a final is a repetition.
 TRIAL_PURPOSES = frozenset({Purpose.SEARCH, Purpose.AUDIT})
+_PRUNED = frozenset({Fault.PRUNED_STATIC, Fault.PRUNED_PREDICTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,29 @@ def count_outcomes(
             measured += 1
     ordered = sorted(failed.items(), key=lambda item: (-item[1], item[0].value))
     return OutcomeCounts(measured=measured, failed=tuple(ordered))
+
+
+def still_failed(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Return each task's trials that never gave a time, each by its last attempt.
+
+    What was pruned is left out: it was not tried at all, and for a reason that stays.
+    """
+    last: dict[str, Record] = {}
+    measured = set()
+    for record in records:
+        if record.purpose not in TRIAL_PURPOSES:
+            continue
+        key = record.candidate.id
+        if not isinstance(record.outcome, Failed):
+            measured.add(key)
+        elif key not in last or record.attempt >= last[key].attempt:
+            last[key] = record
+    found: dict[str, list[Record]] = {}
+    for key, record in last.items():
+        assert isinstance(record.outcome, Failed)
+        if key not in measured and record.outcome.fault not in _PRUNED:
+            found.setdefault(record.candidate.task_id, []).append(record)
+    return found
 
 
 def trials_by_task(records: Iterable[Record]) -> dict[str, int]:

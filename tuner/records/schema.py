@@ -56,6 +56,7 @@ class Header:
     layout: str  # of the model's tensors: its tasks follow from it
     fast_math: bool  # whether its functions are polynomials
     created: float  # Unix time
+    checked: bool = True  # outputs were compared with the untuned operators'
     v: int = VERSION
 
 
@@ -169,6 +170,7 @@ def header_to_json(header: Header) -> JsonObject:
         "strategy": header.strategy,
         "layout": header.layout,
         "fast_math": header.fast_math,
+        "checked": header.checked,
         "created": header.created,
     }
 
@@ -201,6 +203,7 @@ def header_from_json(item: JsonObject) -> Header:
             layout=item.get("layout", "given"),  # the only one there was
             fast_math=item.get("fast_math", False),
             created=float(item["created"]),
+            checked=item.get("checked", True),
         )
     except KeyError as error:
         raise ValueError(f"the field {error} is missing") from error
@@ -230,6 +233,7 @@ def _identity(header: Header) -> JsonObject:
         "shapes": dict(header.shapes),
         "layout": header.layout,
         "fast math": header.fast_math,
+        "output check": header.checked,
         "target": _parsed(header.target_json),
         "device kind": device.kind,
         "device name": device.name,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tune_farm.tuner.interfaces import Proposal, Pruned
+from tune_farm.tuner.predictor.lessons import Chapter
 from tune_farm.tuner.predictor.machine import Cpu, Gpu
 from tune_farm.tuner.predictor.quality import is_chance
 from tune_farm.tuner.predictor.tile import Prediction, TilePredictor
@@ -42,6 +43,7 @@ class DraftOptions:
     #: Each sketch learns from its own measurements, what they leave open counts, and some of what
     #: is measured lies beyond what is kept: what recorded GPU spaces settled.
     corrects: bool = False
+    memory: tuple[Chapter, ...] = ()  # what earlier runs learned of the law
 
     @property
     def policy(self) -> Policy:
@@ -117,6 +119,9 @@ class DraftStrategy:
         if explored:
             order = self._rng.permutation(len(rejected))
             found += self._realize([rejected[i] for i in order], explored, keys)
+        if not found:
+            # All that was kept is refused or known: the bound is in the way, not the space's end.
+            found = self._realize(rejected, limit, {draft.key for draft in rejected})
         self._pruned += Pruned(predicted_slow=sum(draft.is_predicted for draft in rejected))
         return found
 

@@ -71,6 +71,17 @@ def test_both_builds_are_run_in_pairs_and_agree(job: ModelJob, tmp_path: Path) -
     assert not list(tmp_path.glob("*.so"))
 
 
+@pytest.mark.slow
+def test_unchecked_builds_are_timed_all_the_same(job: ModelJob, tmp_path: Path) -> None:
+    repeats = PairedRepeats(least=1, most=1)
+    comparison = compare_whole_model(
+        job, slot=SLOT, scratch=tmp_path, repeats=repeats, checks=False
+    )
+
+    assert comparison.agreement is None
+    assert len(comparison.tuned_seconds) == 1
+
+
 def test_a_model_that_does_not_build_says_which_and_why(job: ModelJob, tmp_path: Path) -> None:
     broken = tmp_path / "broken.json"
     broken.write_text("no module")

@@ -26,6 +26,7 @@ def test_summary_survives_the_trip(summary: Summary) -> None:
     for case in (
         summary,
         replace(summary, end_to_end=None, predictor=predictor, exit_code=None, simulated=True),
+        replace(summary, checked=False),
     ):
         item = json.loads(json.dumps(summary_to_json(case), allow_nan=False))
         assert summary_from_json(item) == case

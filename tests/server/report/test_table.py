@@ -50,6 +50,15 @@ def test_wrong_output_is_loud(summary: Summary) -> None:
     assert "the output is WRONG: off by 3; the untuned build is kept" in text
 
 
+def test_an_unchecked_run_is_marked_in_every_table(summary: Summary) -> None:
+    assert summary.end_to_end is not None
+    unchecked = replace(summary.end_to_end, checked=False, max_relative_error=None)
+    text = show(replace(summary, end_to_end=unchecked, checked=False))
+    assert text.count("UNCHECKED") == 2
+    assert "off: no output was compared" in text
+    assert "14.0 ms untuned, 10.0 ms tuned (1.40 ×); output not checked" in text  # noqa: RUF001
+
+
 def test_a_looser_check_says_so(summary: Summary) -> None:
     assert summary.end_to_end is not None
     shaky = replace(summary.end_to_end, max_relative_error=0.0022, rounding_error=0.009)
@@ -58,10 +67,10 @@ def test_a_looser_check_says_so(summary: Summary) -> None:
 
 
 def test_predictor(summary: Summary) -> None:
-    predictor = PredictorSummary(spearman=0.8, recall_at_keep=None, audited=9)
-    assert "rank correlation 0.80, recall -, 9 audited" in show(
-        replace(summary, predictor=predictor)
-    )
+    predictor = PredictorSummary(spearman=0.8, recall_at_keep=None, audited=9, regret=0.034)
+    text = " ".join(show(replace(summary, predictor=predictor)).replace("│", " ").split())
+    assert "rank correlation 0.80 of the measured, tau - of all drafts, recall -" in text
+    assert "regret 3.4%, 9 audited" in text
 
 
 def test_narrow_terminal_loses_no_number(summary: Summary) -> None:

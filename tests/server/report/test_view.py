@@ -38,3 +38,13 @@ def test_nearer_limit_counts() -> None:
     assert both.fraction == pytest.approx(0.5)
     assert both.eta_seconds == pytest.approx(30.0)
     assert replace(both, measured=0, failed=()).eta_seconds == pytest.approx(970.0)
+
+
+def test_the_latest_pace_counts_and_not_that_since_the_beginning() -> None:
+    counted = replace(PROGRESS, budget_trials=30, elapsed_seconds=100.0)
+    assert counted.eta_seconds == pytest.approx(200.0)
+    assert replace(counted, pace_seconds=2.0).eta_seconds == pytest.approx(40.0)
+
+
+def test_after_the_search_nothing_is_left_of_its_budget() -> None:
+    assert replace(PROGRESS, phase="finals", budget_trials=30).eta_seconds is None

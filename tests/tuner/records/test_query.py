@@ -8,6 +8,7 @@ from tune_farm.tuner.records.query import (
     baseline_by_task,
     best_by_task,
     count_outcomes,
+    still_failed,
     trials_by_task,
 )
 from tune_farm.tuner.types import UNTUNED_TRACE, Fault, Purpose, Record
@@ -88,3 +89,19 @@ def test_trials_count_candidates_not_attempts(record: MakeRecord) -> None:
         record("[1]", Fault.LOST, task="dense"),
     ]
     assert trials_by_task(records) == {"conv": 3, "dense": 1}
+
+
+def test_what_failed_and_never_worked_can_be_tried_again(record: MakeRecord) -> None:
+    records = [
+        record("[1]", 1.0),
+        record("[2]", Fault.RUN_ERROR),
+        record("[2]", Fault.BUILD_TIMEOUT, attempt=1),
+        record("[3]", Fault.LOST),
+        record("[3]", 2.0, attempt=1),
+        record("[4]", Fault.PRUNED_STATIC),
+        record("[5]", Fault.WRONG_RESULT, purpose=Purpose.AUDIT, task="dense"),
+        record(UNTUNED_TRACE, Fault.BUILD_ERROR, purpose=Purpose.BASELINE),
+        record("[1]", Fault.RUN_ERROR, purpose=Purpose.FINAL),
+    ]
+
+    assert still_failed(records) == {"conv": [records[2]], "dense": [records[6]]}

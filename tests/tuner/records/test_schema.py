@@ -158,6 +158,7 @@ def test_header_without_a_field_names_it(header: Header) -> None:
         ("target_json", '{"kind": "cuda"}', "target"),
         ("share_kind", "whole", "share kind"),
         ("share_granted", 8, "share granted"),
+        ("checked", False, "output check: True in the records, False asked for"),
     ],
 )
 def test_difference_names_the_field(header: Header, field: str, value: object, named: str) -> None:

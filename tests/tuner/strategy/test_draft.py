@@ -6,6 +6,7 @@ import functools
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from tvm import te
 
@@ -16,7 +17,9 @@ from tests.tuner.cuda_operators import cuda_task
 from tests.tuner.operators import task_of
 from tests.tuner.predictor.machines import CPU
 from tests.tuner.records_of import record_of
+from tune_farm.tuner.predictor.lessons import Chapter
 from tune_farm.tuner.predictor.tile import TilePredictor
+from tune_farm.tuner.strategy.choice import NoDesignSpaceError, Strategies
 from tune_farm.tuner.strategy.draft import DraftOptions, DraftStrategy
 from tune_farm.tuner.types import Purpose, Task
 
@@ -155,3 +158,86 @@ def test_with_a_correction_what_is_drawn_reaches_beyond_what_is_kept(task: Task)
     assert purposes[:8] == [Purpose.SEARCH] * 8  # what promises most
     assert Purpose.AUDIT in purposes[8:]  # drawn, and not kept
     assert len({proposal.candidate.id for proposal in proposals}) == 16
+
+
+def test_what_earlier_runs_learned_decides_what_is_tried_first(task: Task) -> None:
+    first = strategies()
+    for other in (operators.matmul(64, 64, 64), operators.matmul(32, 64, 128), operators.matmul()):
+        each = first.of(task_of(other), ())
+        each.tell(told(proposed_by(each, 16)))
+    chapter = Chapter(place="here", lessons=first.take_lessons())
+    unknown = task_of(operators.matmul(128, 32, 64))
+
+    again = [proposed_by(strategies(chapter).of(unknown, ()), 8) for _ in range(2)]
+
+    assert len(chapter.lessons) >= 32
+    assert again[0] == again[1]  # the same seed and memory
+    assert again[0] != proposed_by(strategies().of(unknown, ()), 8)
+
+
+def strategies(*memory: Chapter) -> Strategies:
+    return Strategies(replace(OPTIONS, memory=memory, explore=0.0), seed=3)
+
+
+def test_where_no_draft_keeps_to_the_limits_the_search_ends() -> None:
+    cramped = replace(OPTIONS, machine=replace(H100, max_thread_registers=1))
+    strategy = strategy_of(cuda_task(operators.matmul(64, 64, 64)), cramped)
+
+    assert strategy.propose(4) == []
+    assert strategy.pruned.over_limit > 0
+
+
+@pytest.mark.parametrize("change", [{"keep": 0.0}, {"keep": 0.0, "explore": 1.0}, {"keep": 1.0}])
+def test_a_predictor_that_rejects_all_or_nothing_still_proposes(
+    task: Task, change: dict[str, float]
+) -> None:
+    strategy = strategy_of(task, replace(OPTIONS, **change))  # type: ignore[arg-type]
+
+    assert len({each.id for each in proposed_by(strategy, 6)}) == 6
+
+
+def test_where_all_that_was_kept_is_refused_the_rejected_are_tried(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strategy = strategy_of(task, replace(OPTIONS, keep=0.0, explore=0.0))
+    realize = strategy._space.realize
+    refused: list[Any] = []
+
+    def refuse_at_first(plot: int, genes: Any) -> Any:
+        if len(refused) < 4:  # as many as are kept
+            refused.append(genes)
+            return None
+        return realize(plot, genes)
+
+    monkeypatch.setattr(strategy._space, "realize", refuse_at_first)
+
+    proposals = strategy.propose(4)
+
+    assert len(proposals) == 4
+    assert {proposal.purpose for proposal in proposals} == {Purpose.SEARCH}
+    assert strategy.pruned.over_limit >= 4
+
+
+def test_a_budget_larger_than_the_space_searches_it_out() -> None:
+    small = task_of(operators.matmul(2, 1, 1))
+    strategy = strategy_of(small, replace(OPTIONS, explore=0.0, keep=0.01))
+    found: set[str] = set()
+
+    while proposed := proposed_by(strategy, 64):
+        found |= {each.id for each in proposed}
+        strategy.tell(told(proposed))
+
+    space, predictor = strategy._space, TilePredictor(CPU, threads=1)
+    assert space.size < OPTIONS.drafts
+    allowed = 0
+    for plot in space.plots:
+        genes = np.unique(plot.sketch.draw(4096, np.random.default_rng(0)), axis=0)
+        allowed += int(predictor.fits(plot, genes).sum())
+    assert len(found) == allowed
+
+
+def test_a_task_without_a_design_space_says_so(task: Task) -> None:
+    nowhere = replace(task, target_json='{"kind": "cuda"}')  # nothing is known of the device
+
+    with pytest.raises(NoDesignSpaceError, match="max_threads_per_block"):
+        strategies().of(nowhere, ())
