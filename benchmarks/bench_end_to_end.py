@@ -36,7 +36,7 @@ def tune(model: str, budget: str, seed: int, out: Path, environment: dict[str, s
     words = f"run {model} --device cpu --sm-share 100 --clients 1 --budget {budget} --seed {seed}"
     command = [sys.executable, "-m", "tune_farm", *words.split(), "--format", "json"]
     run = watch(
-        [*command, "--allow-partial", "--out", str(out)],
+        [*command, "--no-memory", "--allow-partial", "--out", str(out)],
         environment=environment,
         timeout_seconds=TIMEOUT_SECONDS,
     )
