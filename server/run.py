@@ -112,8 +112,8 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
             RunDirectory.create(config.out, model=config.spec.model, mode=config.mode)
         )
         say(
-            f"{len(prepared.selected)} tasks to tune, tensors {prepared.lowered.layout.value}; "
-            f"run directory {directory.path}"
+            f"{len(prepared.tasks)} tasks to tune, tensors {prepared.lowered.layout.value}"
+            f"{_variants_text(prepared)}; run directory {directory.path}"
         )
         header = header_of(
             config,
@@ -141,7 +141,10 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
             directory=directory.path,
         ).summary()
         ships = _ships_tuned(summary, search)
-        export_database(directory.path, prepared.selected, _gained(search) if ships else ())
+        # The module of variants that fell short together would be slow without their schedules.
+        final = _with_variants(prepared, search) if ships else prepared
+        directory.write_model(final.module_json)
+        export_database(directory.path, prepared.tasks, _gained(search) if ships else ())
         directory.write_summary(summary_to_json(summary))
         return summary
 
@@ -151,7 +154,17 @@ def _wanted(config: RunConfig) -> Wanted:
     layout = config.layout
     if layout is None and config.mode is OpenMode.RESUME and config.out is not None:
         layout = Layout(read_journal(config.out / JOURNAL).header.layout)
-    return Wanted(layout=layout, fast_math=config.fast_math)
+    return Wanted(layout=layout, fast_math=config.fast_math, winograd=config.winograd)
+
+
+def _variants_text(prepared: Prepared) -> str:
+    count = len(prepared.found.alternatives)
+    return f", {count} operators in several variants" if count else ""
+
+
+def _with_variants(prepared: Prepared, search: Search) -> Prepared:
+    """The model with the variants that are the fastest by measurement."""
+    return prepared.with_tiles(search.state.tiles)
 
 
 def _ships_tuned(summary: Summary, search: Search) -> bool:
@@ -198,7 +211,7 @@ def _tune(
         pruned = pruned_of(directory.events_path)
         events = EventLog(directory.events_path)
         stack.callback(events.close)
-        events.append(TASKS, tasks=[_named(task) for task in prepared.selected])
+        events.append(TASKS, tasks=[_named(task) for task in prepared.tasks])
         farm.start(temp_dir)
         interrupts.hold()
         if farm.dashboard_url:
@@ -209,10 +222,12 @@ def _tune(
             journal=journal,
             events=events,
             failures=FailureLog(directory.failures_path),
-            tasks={task.id: task for task in prepared.selected},
+            tasks={task.id: task for task in prepared.tasks},
             budget_seconds=config.budget_seconds,
             pruned=pruned,
-            make_job=lambda: make_job(prepared, directory.path, temp_dir, _gained(search)),
+            make_job=lambda: make_job(
+                _with_variants(prepared, search), directory.path, temp_dir, _gained(search)
+            ),
             show=lambda search: screen.update(picture_of(search)),
         )
         with screen:
@@ -266,10 +281,16 @@ def _state(config: RunConfig, prepared: Prepared, journal: Journal) -> FarmState
         compares=prepared.can_run,
     )
     # Until something is measured, a task's cost is its work; the exact unit does not matter.
-    costs = {task.id: task.weight * task.flops + task.bytes_moved for task in prepared.selected}
-    return FarmState(Ledger(prepared.selected, journal.records), costs, limits)
+    costs = {task.id: task.weight * task.flops + task.bytes_moved for task in prepared.tasks}
+    ledger = Ledger(prepared.tasks, journal.records)
+    return FarmState(ledger, costs, limits, prepared.found.alternatives)
 
 
 def _gained(search: Search) -> tuple[Record, ...]:
-    entries = search.state.ledger.entries.values()
-    return tuple(entry.best for entry in entries if entry.gained and entry.best is not None)
+    """The schedule of each task of the model that gained."""
+    unused = search.state.unused
+    return tuple(
+        entry.best
+        for task_id, entry in search.state.ledger.entries.items()
+        if entry.gained and entry.best is not None and task_id not in unused
+    )

@@ -40,7 +40,7 @@ class Verdict:
     def summary(self) -> Summary:
         """Judge the run."""
         search = self.search
-        tasks = task_summaries(search.state.ledger, interrupted=self.interrupted_by is not None)
+        tasks = task_summaries(search.state, interrupted=self.interrupted_by is not None)
         trials = trial_counts(search)
         end_to_end = judge(search.comparison) if search.comparison else None
         return Summary(

@@ -71,14 +71,14 @@ def compare_whole_model(
             )
         )
         child.receive(_RUN_TIMEOUT_SECONDS)
-        return _run_pairs(child, repeats)
+        return _run_pairs(child, repeats, job.rounding)
     finally:
         child.kill()
         for library in libraries:
             library.unlink(missing_ok=True)
 
 
-def _run_pairs(child: Child, repeats: PairedRepeats) -> Comparison:
+def _run_pairs(child: Child, repeats: PairedRepeats, rounding: float) -> Comparison:
     def run(*, tuned: bool) -> float:
         child.send(RunOnce(tuned=tuned))
         return float(child.receive(_RUN_TIMEOUT_SECONDS).seconds)
@@ -86,7 +86,7 @@ def _run_pairs(child: Child, repeats: PairedRepeats) -> Comparison:
     # The first run of each build is its warm-up, and what is compared. A long one has warmed up
     # within itself: it is the first pair.
     first = run(tuned=False), run(tuned=True)
-    child.send(CompareOutputs())
+    child.send(CompareOutputs(rounding=rounding))
     agreement: Agreement = child.receive(_COMPARE_TIMEOUT_SECONDS).agreement
     is_long = first[0] > _LONG_SECONDS
     baseline, tuned = ([first[0]], [first[1]]) if is_long else ([], [])

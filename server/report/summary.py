@@ -17,6 +17,7 @@ class TaskState(enum.Enum):
     BASELINE = "baseline"  # nothing better was found: the untuned build is kept
     FAILED = "failed"  # neither a schedule nor a baseline could be measured
     PENDING = "pending"  # the run ended before anything was known
+    UNUSED = "unused"  # of a variant that is no part of the model: another one is faster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +43,14 @@ class TaskSummary:
     trials: int
     state: TaskState
     reason: str = ""  # why it is not tuned
+    variant: str = ""  # of an operator that is tuned in several: which one it belongs to
 
     @property
     def saved_seconds(self) -> float:
         """What tuning saves in one inference."""
         if self.baseline_seconds is None or self.best_seconds is None:
+            return 0.0
+        if self.state is TaskState.UNUSED:
             return 0.0
         return max(0.0, self.baseline_seconds - self.best_seconds) * (self.weight or 1)
 
@@ -217,7 +221,8 @@ def exit_code_of(
             return 3
         if budget_over:
             return 124
-    unknown = [task for task in tasks if task.state in (TaskState.FAILED, TaskState.PENDING)]
-    if tasks and len(unknown) == len(tasks):
+    used = [task for task in tasks if task.state is not TaskState.UNUSED]
+    unknown = [task for task in used if task.state in (TaskState.FAILED, TaskState.PENDING)]
+    if tasks and len(unknown) == len(used):
         return 3
     return 4 if unknown and not allow_partial else 0

@@ -21,6 +21,7 @@ _STYLES = {
     TaskState.BASELINE: "yellow",
     TaskState.FAILED: "red",
     TaskState.PENDING: "dim",
+    TaskState.UNUSED: "dim",
 }
 
 
@@ -42,7 +43,7 @@ def tasks_table(summary: Summary) -> Table:
     for task in sorted(summary.tasks, key=lambda task: -task.saved_seconds):
         state = task.state.value + (f": {task.reason}" if task.reason else "")
         table.add_row(
-            Text(task.name),
+            Text(f"{task.name} ({task.variant})" if task.variant else task.name),
             "-" if task.weight is None else str(task.weight),
             str(task.trials),
             format_seconds(task.baseline_seconds),

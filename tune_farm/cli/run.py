@@ -101,6 +101,13 @@ _MODES = ("--resume", "--restart")
     show_default=True,
     help="Schedules in a generation of the evolutionary search.",
 )
+@click.option(
+    "--winograd/--no-winograd",
+    default=True,
+    show_default=True,
+    help="Winograd's algorithm for 3x3 convolutions where it is measured to be faster; it rounds "
+    "more, so --no-fast-math rules it out.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the search.")
 @click.option(
     "--build-timeout", type=Duration(), default="10s", show_default=True, help="Of one candidate."
@@ -189,13 +196,16 @@ def _show_plan(config: RunConfig, place: Place) -> None:
         device=device,
         share=place.slots[0].share,
         target=config.target,
-        wanted=Wanted(layout=config.layout, fast_math=config.fast_math),
+        wanted=Wanted(layout=config.layout, fast_math=config.fast_math, winograd=config.winograd),
         selection=config.tasks,
         with_weights=False,
     )
     click.echo(place.headline)
     click.echo(f"target {prepared.target_json}")
     click.echo(f"{len(prepared.selected)} of {len(prepared.extraction.tasks)} tasks would be tuned")
+    if prepared.found.tasks:
+        variants = len(prepared.found.alternatives)
+        click.echo(f"{len(prepared.found.tasks)} more for other variants of {variants} of them")
 
 
 def _resume_command(summary: Summary) -> str:
