@@ -53,7 +53,7 @@ def test_each_variant_has_the_tasks_of_the_model_that_it_makes(
         rewritten = rewrite(lowered, dict.fromkeys(alternatives.functions, variant.tile))
         tasks = {task.id: task for task in extract(rewritten, TARGET).tasks}
         for task_id in variant.tasks:
-            assert tasks[task_id].module_json == added[task_id].module_json
+            assert tasks[task_id].arguments == added[task_id].arguments
             assert tasks[task_id].weight == added[task_id].weight == 2
 
 
