@@ -38,6 +38,7 @@ from tune_farm.server.run_directory import (
 from tune_farm.server.search import Search
 from tune_farm.server.state import FarmState, Limits
 from tune_farm.server.tvm_export import export_database
+from tune_farm.server.variants import costs_of
 from tune_farm.server.verdict import Verdict
 from tune_farm.sharding.layout import Layout
 from tune_farm.tuner.build.pool import BuildOptions
@@ -283,7 +284,8 @@ def _state(config: RunConfig, prepared: Prepared, journal: Journal) -> FarmState
     # Until something is measured, a task's cost is its work; the exact unit does not matter.
     costs = {task.id: task.weight * task.flops + task.bytes_moved for task in prepared.tasks}
     ledger = Ledger(prepared.tasks, journal.records)
-    return FarmState(ledger, costs, limits, prepared.found.alternatives)
+    alternatives = prepared.found.alternatives
+    return FarmState(ledger, costs_of(costs, alternatives), limits, alternatives)
 
 
 def _gained(search: Search) -> tuple[Record, ...]:

@@ -7,7 +7,7 @@ may win are tuned until one is clearly behind.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 #: Before so many trials of each of its tasks a variant is not given up: the first few schedules
@@ -87,6 +87,18 @@ def tasks_unused(every: Iterable[Alternatives], standings: Standings) -> dict[st
                     reason = f"{variant.name} was not measured in full: {chosen.name} is used"
                 unused.update(dict.fromkeys(variant.tasks, reason))
     return {task: reason for task, reason in unused.items() if task not in used}
+
+
+def costs_of(costs: Mapping[str, float], every: Iterable[Alternatives]) -> dict[str, float]:
+    """Costs by which tasks are begun: those of a variant together, as its costliest.
+
+    Measured in part it can't be chosen: even a short budget must reach its transforms.
+    """
+    together = dict(costs)
+    for variant in (variant for alternatives in every for variant in alternatives.variants):
+        most = max(costs[task] for task in variant.tasks)
+        together |= {task: max(together[task], most) for task in variant.tasks}
+    return together
 
 
 def names_of(every: Iterable[Alternatives]) -> dict[str, str]:

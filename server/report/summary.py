@@ -46,6 +46,11 @@ class TaskSummary:
     variant: str = ""  # of an operator that is tuned in several: which one it belongs to
 
     @property
+    def label(self) -> str:
+        """The name for people, with the variant where there are several."""
+        return f"{self.name} ({self.variant})" if self.variant else self.name
+
+    @property
     def saved_seconds(self) -> float:
         """What tuning saves in one inference."""
         if self.baseline_seconds is None or self.best_seconds is None:

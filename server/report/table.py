@@ -43,7 +43,7 @@ def tasks_table(summary: Summary) -> Table:
     for task in sorted(summary.tasks, key=lambda task: -task.saved_seconds):
         state = task.state.value + (f": {task.reason}" if task.reason else "")
         table.add_row(
-            Text(f"{task.name} ({task.variant})" if task.variant else task.name),
+            Text(task.label),
             "-" if task.weight is None else str(task.weight),
             str(task.trials),
             format_seconds(task.baseline_seconds),

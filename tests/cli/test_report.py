@@ -36,6 +36,7 @@ SUMMARY = {
             "trials": 64,
             "state": "tuned",
             "reason": "",
+            "variant": "",
         }
     ],
     "untunable": [],

@@ -12,6 +12,7 @@ from tune_farm.server.variants import (
     Standing,
     Variant,
     choose,
+    costs_of,
     names_of,
     seconds_of,
     tasks_behind,
@@ -114,6 +115,17 @@ def test_a_task_that_another_operator_needs_goes_on() -> None:
         "another",
     }
     assert names_of([BOTH, second])["in 4"] == "winograd 4x4"
+
+
+def test_a_variants_transforms_are_begun_with_its_product() -> None:
+    costs = {"whole": 9.0, "other": 2.0, "product 2": 5.0, "product 4": 3.0}
+    transforms = dict.fromkeys(("in 2", "out 2", "in 4", "out 4"), 0.1)
+
+    assert costs_of(costs | transforms, [BOTH]) == {
+        **costs,
+        **dict.fromkeys(("in 2", "out 2"), 5.0),
+        **dict.fromkeys(("in 4", "out 4"), 3.0),
+    }
 
 
 def test_what_is_not_used_says_why() -> None:
