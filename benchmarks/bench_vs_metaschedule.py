@@ -142,20 +142,19 @@ def run_ours(tuning: Tuning, budget_seconds: float, out: Path, environment: dict
         timeout_seconds=TIMEOUT_SECONDS,
     )
     rows = [json.loads(line) for line in _lines(out / "records.jsonl")[1:]]
-    weights = weights_of(tuning.model, "packed", environment)
-    return our_side(run, rows, weights, json.loads(run.stdout)["tasks"])
+    return our_side(run, rows, json.loads(run.stdout)["tasks"])
 
 
 def our_side(
     run: Watched,
     rows: Iterable[dict[str, Any]],
-    weights: Mapping[str, int],
     tasks: Iterable[dict[str, Any]],
 ) -> Side:
     """Replay a journal: what was the best of each operator, and when."""
     best: dict[str, float] = {}
     curve, ends = [], []
-    selected = {task["id"] for task in tasks}
+    # Of an operator with several variants those of the one that ships.
+    weights = {task["id"]: task["weight"] for task in tasks if task["state"] != "unused"}
     for row in sorted(rows, key=lambda row: row["time"]):
         if row["outcome"] != "measured" or row["purpose"] == "final":
             continue
@@ -164,8 +163,8 @@ def our_side(
             ends.append(when)
         seconds = statistics.median(row["repeats_seconds"])
         best[row["task"]] = min(seconds, best.get(row["task"], float("inf")))
-        if selected <= best.keys():
-            curve.append((when, sum(weights[key] * best[key] for key in selected)))
+        if weights.keys() <= best.keys():
+            curve.append((when, sum(calls * best[key] for key, calls in weights.items())))
     if not curve:
         raise SystemExit(f"not every operator was measured: {run.stderr[-2000:]}")
     return Side(

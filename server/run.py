@@ -143,7 +143,7 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
         ).summary()
         ships = _ships_tuned(summary, search)
         # The module of variants that fell short together would be slow without their schedules.
-        final = _with_variants(prepared, search) if ships else prepared
+        final = prepared.with_tiles(dict(summary.winograd_tiles))
         directory.write_model(final.module_json)
         export_database(directory.path, prepared.tasks, _gained(search) if ships else ())
         directory.write_summary(summary_to_json(summary))

@@ -67,7 +67,15 @@ class Verdict:
             first_failure=search.comparison_failure or search.failures.first or _reason(tasks),
             exit_code=self._exit_code(tasks, end_to_end),
             simulated=False,
+            winograd_tiles=tuple(self._tiles(end_to_end).items()),
         )
+
+    def _tiles(self, end_to_end: EndToEnd | None) -> dict[str, int]:
+        """Of what ships."""
+        falls_short = end_to_end is not None and end_to_end.shipped != "tuned"
+        if falls_short or self.search.comparison_failure is not None:
+            return {}
+        return self.search.state.tiles
 
     def _exit_code(self, tasks: tuple[TaskSummary, ...], end_to_end: EndToEnd | None) -> int:
         search = self.search

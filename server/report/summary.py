@@ -135,6 +135,9 @@ class Summary:
     first_failure: str | None
     exit_code: int | None  # None: the run has not ended
     simulated: bool
+    #: Outputs of a Winograd tile along each dimension, by function of the packed model, of those
+    #: that are computed so in `model.tvm.json`.
+    winograd_tiles: tuple[tuple[str, int], ...] = ()
 
     @property
     def mark(self) -> str:
@@ -150,6 +153,7 @@ def summary_to_json(summary: Summary) -> dict[str, Any]:
         row["state"] = task.state.value
     item["trials"]["failed"] = dict(summary.trials.failed)
     item["stage_seconds"] = dict(summary.stage_seconds)
+    item["winograd_tiles"] = dict(summary.winograd_tiles)
     return item
 
 
@@ -183,6 +187,7 @@ def summary_from_json(item: dict[str, Any]) -> Summary:
             first_failure=item["first_failure"],
             exit_code=item["exit_code"],
             simulated=item["simulated"],
+            winograd_tiles=tuple(item.get("winograd_tiles", {}).items()),
         )
     except KeyError as error:
         raise ValueError(f"the field {error} is missing") from error

@@ -11,6 +11,7 @@ from tvm import relax, tirx
 from tvm.ir import Call, GlobalVar
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from tune_farm.sharding.arguments import symbolic_sizes
 from tune_farm.sharding.layout import Layout
 from tune_farm.sharding.lower import LoweredModel
 from tune_farm.sharding.packing import Place, weight_places
@@ -55,12 +56,11 @@ def find_convolutions(lowered: LoweredModel) -> dict[str, Convolution]:
     names = {variable.name for variable in main.params[len(lowered.inputs) :]}
     places = weight_places(main, names)
     found = {}
-    for variable, function in lowered.module.functions_items():
-        if isinstance(function, tirx.PrimFunc):
-            convolution = find_convolution(function)
-            name = str(variable.name_hint)
-            if convolution and Place(name, convolution.weight) in places:
-                found[name] = convolution
+    for name in dict.fromkeys(place.function for place in places):
+        function = lowered.module[name]
+        convolution = None if symbolic_sizes(function) else find_convolution(function)
+        if convolution and Place(name, convolution.weight) in places:
+            found[name] = convolution
     return found
 
 

@@ -49,6 +49,7 @@ SUMMARY = {
     "first_failure": None,
     "exit_code": 0,
     "simulated": False,
+    "winograd_tiles": {},
 }
 HEADER = Header(
     run_id="r",
