@@ -77,7 +77,9 @@ def rows_of(
 
 def costliest(summary: dict[str, Any]) -> str:
     """The operators that take most of the tuned model's time."""
-    tasks = [task for task in summary["tasks"] if task["best_seconds"]]
+    tasks = [
+        task for task in summary["tasks"] if task["best_seconds"] and task["state"] != "unused"
+    ]
     tasks.sort(key=lambda task: -task["weight"] * task["best_seconds"])
     shown = (
         f"{task['name']} {task['weight']} calls of {task['best_seconds'] * 1e3:.2f} ms"

@@ -133,7 +133,9 @@ def run_ours(tuning: Tuning, budget_seconds: float, out: Path, environment: dict
     )
     rows = [json.loads(line) for line in _lines(out / "records.jsonl")[1:]]
     tasks = json.loads(run.stdout)["tasks"]
-    return our_side(run, rows, {task["id"]: task["weight"] for task in tasks})
+    # Of an operator with several variants those of the one that ships.
+    used = {task["id"]: task["weight"] for task in tasks if task["state"] != "unused"}
+    return our_side(run, rows, used)
 
 
 def our_side(run: Watched, rows: Iterable[dict[str, Any]], weights: Mapping[str, int]) -> Side:

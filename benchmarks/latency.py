@@ -22,6 +22,7 @@ from tune_farm.sharding.layout import Layout
 from tune_farm.sharding.lower import InputSpec, LoweredModel, lower
 from tune_farm.sharding.models.load import load_model
 from tune_farm.sharding.models.spec import ModelSpec
+from tune_farm.sharding.winograd.rewrite import rewrite
 
 Run = Callable[[], object]
 
@@ -44,6 +45,8 @@ def tuned(model: str, directory: Path) -> Run:
     header = json.loads((directory / "records.jsonl").read_text().splitlines()[0])
     layout, fast_math = Layout(header["layout"]), header["fast_math"]
     lowered = _lowered(model, header["target"], layout, fast_math=fast_math)
+    summary = json.loads((directory / "summary.json").read_text())
+    lowered = rewrite(lowered, summary.get("winograd_tiles", {}))
     return _tvm(lowered, directory, header["target"])
 
 

@@ -61,6 +61,7 @@ class ModelJob:
     database_records: str
     inputs: tuple[tuple[tuple[int, ...], str], ...]  # shape and dtype of the leading parameters
     target_json: str
+    rounding: float = 1.0  # times a direct sum's errors that the tuned operators may have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

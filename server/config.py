@@ -27,6 +27,7 @@ class RunConfig:
     target: str | None  # a TVM tag or JSON; None: this device
     layout: Layout | None  # of the model's tensors; None: what is predicted to run faster
     fast_math: bool  # exp, erf, tanh and softmax as polynomials
+    winograd: bool  # for 3x3 convolutions where it is measured to be faster; with fast_math alone
     budget_seconds: float | None
     effort: str  # decides the trials where nothing else limits them
     trials: int | None

@@ -39,6 +39,7 @@ class Wanted:
 
     layout: Layout | None  # None: what is predicted to run faster
     fast_math: bool
+    winograd: bool = False  # 3x3 convolutions may be computed by it; only with fast mathematics
 
 
 def choose_form(
@@ -108,12 +109,12 @@ def _total(tasks: dict[str, Task], others: dict[str, Task], cpu: Cpu) -> float:
     for task in own:
         if looked_at >= _MOST_WORK * work:
             break
-        total += task.weight * _best_seconds(task, cpu, predictor)
+        total += task.weight * best_seconds(task, cpu, predictor)
         looked_at += task.weight * task.flops
     return total / (looked_at / work) if looked_at else 0.0
 
 
-def _best_seconds(task: Task, cpu: Cpu, predictor: TilePredictor) -> float:
+def best_seconds(task: Task, cpu: Cpu, predictor: TilePredictor) -> float:
     """The fastest of a few drafts; where no law covers them, as fast as memory is."""
     rng = np.random.default_rng(_SEED)
     found = []

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tune_farm.server.budget import TaskProgress
+from tune_farm.server.variants import Standing
 from tune_farm.tuner.loop import untuned
 from tune_farm.tuner.records.query import rank
 from tune_farm.tuner.types import Candidate, Failed, Measured, Purpose, Record, Task
@@ -69,6 +70,16 @@ class TaskEntry:
             trials=self.trials + self.given,
             exhausted=self.exhausted,
             failed=self.failure is not None,
+        )
+
+    @property
+    def standing(self) -> Standing:
+        """What the choice of variants sees: the untuned build counts where it is the faster."""
+        known = [each.seconds for each in (self.best, self.baseline_record) if each is not None]
+        return Standing(
+            seconds=min((seconds for seconds in known if seconds is not None), default=None),
+            trials=self.trials,
+            is_open=self.progress.is_open,
         )
 
     def finalists(self) -> tuple[Candidate, ...]:

@@ -12,6 +12,7 @@ from tune_farm.server.preparation import Prepared
 from tune_farm.server.run_directory import MODEL, TUNING_RECORDS, WORKLOADS
 from tune_farm.server.tvm_export import export_database
 from tune_farm.sharding.lower import LoweredModel
+from tune_farm.tuner.records.durable import write_atomically
 from tune_farm.tuner.types import Record
 
 
@@ -21,12 +22,13 @@ def make_job(
     """Write what the client needs that compares the tuned model with the untuned one.
 
     Args:
-        prepared: the model in both forms.
-        directory: of the run; its TVM database is written anew.
+        prepared: the model in both forms, variants chosen.
+        directory: of the run; its module and its TVM database are written anew.
         temp_dir: for what nobody needs afterwards.
         best: the schedule of each task that gained.
     """
-    export_database(directory, prepared.selected, best)
+    export_database(directory, prepared.tasks, best)
+    write_atomically(directory / MODEL, prepared.module_json)
     tuned = ModelFiles(
         module=str((directory / MODEL).resolve()),
         weights=_write_weights(prepared.lowered, temp_dir / "tuned.npz"),
@@ -44,6 +46,7 @@ def make_job(
         database_records=str((directory / TUNING_RECORDS).resolve()),
         inputs=prepared.inputs,
         target_json=prepared.target_json,
+        rounding=prepared.rounding,
     )
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tune_farm.client.devices.cpu_core import cpu_core
 from tune_farm.server.form_choice import Wanted, choose_form
+from tune_farm.server.variant_choice import Found, find_variants
 from tune_farm.sharding.compiler_output import compiler_output_logged
 from tune_farm.sharding.extract import Extraction, extract
 from tune_farm.sharding.lower import LoweredModel, lower
 from tune_farm.sharding.models.load import load_model
 from tune_farm.sharding.models.spec import ModelSpec
+from tune_farm.sharding.winograd.matrices import growth
+from tune_farm.sharding.winograd.rewrite import rewrite
 from tune_farm.tuner.errors import UsageError
 from tune_farm.tuner.types import Device, Share, Task
 
@@ -26,11 +30,26 @@ class Prepared:
     extraction: Extraction
     selected: tuple[Task, ...]
     target_json: str
+    found: Found = Found()  # other ways to compute some of the selected
+    #: How many times a direct sum's rounding errors those of the model as tuned may be.
+    rounding: float = 1.0
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """All tasks to tune: the selected, and those of their other variants."""
+        return (*self.selected, *self.found.tasks)
 
     @property
     def can_run(self) -> bool:
         """Whether the whole model can be built and timed."""
         return not self.lowered.has_symbolic_shapes
+
+    def with_tiles(self, tiles: Mapping[str, int]) -> Prepared:
+        """The same with functions replaced by Winograd operators, by the size of their tiles."""
+        if not tiles:
+            return self
+        rounding = max(growth(tile) for tile in tiles.values())
+        return replace(self, lowered=rewrite(self.lowered, tiles), rounding=rounding)
 
     @property
     def module_json(self) -> str:
@@ -83,12 +102,19 @@ def prepare(
             loaded, baseline, compiled_for, wanted=wanted, cpu=cpu_core(share.granted)
         )
         extraction = extract(lowered, compiled_for)
+        selected = _select(extraction, selection)
+        found = Found()
+        # What the whole model's output can't be compared for is left as it rounds.
+        if wanted.winograd and wanted.fast_math and not lowered.has_symbolic_shapes:
+            cpu = cpu_core(share.granted)
+            found = find_variants(lowered, selected, compiled_for, cpu=cpu)
     return Prepared(
         lowered=lowered,
         baseline=baseline,
         extraction=extraction,
-        selected=_select(extraction, selection),
+        selected=selected,
         target_json=str(compiled_for),
+        found=found,
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from tune_farm.server.ledger import Ledger, TaskEntry
+from tune_farm.server.ledger import TaskEntry
 from tune_farm.server.report.summary import TaskState, TaskSummary, TrialCounts
 from tune_farm.server.report.view import ClientRow, Progress, TaskRow
 from tune_farm.server.search import Search
 from tune_farm.server.state import FarmState, Phase
+from tune_farm.server.variants import names_of
 from tune_farm.tuner.records.query import TRIAL_PURPOSES, count_outcomes
 from tune_farm.tuner.types import Measured, Record
 
@@ -44,7 +46,7 @@ def picture_of(search: Search) -> Progress:
                 trials=entry.trials,
                 baseline_seconds=seconds_of(entry)[0],
                 best_seconds=seconds_of(entry)[1],
-                state=_doing(entry, entry.task.id in at_work),
+                state=_doing(entry, entry.task.id in at_work, entry.task.id in state.behind),
             )
             for entry in state.ledger.entries.values()
         ),
@@ -87,9 +89,16 @@ def trial_counts(search: Search) -> TrialCounts:
     )
 
 
-def task_summaries(ledger: Ledger, *, interrupted: bool) -> tuple[TaskSummary, ...]:
-    """How each selected task ended."""
-    return tuple(_task_summary(entry, interrupted) for entry in ledger.entries.values())
+def task_summaries(state: FarmState, *, interrupted: bool) -> tuple[TaskSummary, ...]:
+    """How each task ended, those of variants that lost included."""
+    unused, variants = state.unused, names_of(state.alternatives)
+    summaries = []
+    for task_id, entry in state.ledger.entries.items():
+        summary = replace(_task_summary(entry, interrupted), variant=variants.get(task_id, ""))
+        if task_id in unused:
+            summary = replace(summary, state=TaskState.UNUSED, reason=unused[task_id])
+        summaries.append(summary)
+    return tuple(summaries)
 
 
 def seconds_of(entry: TaskEntry) -> tuple[float | None, float | None]:
@@ -132,11 +141,13 @@ def _end_of(entry: TaskEntry, interrupted: bool) -> tuple[TaskState, str]:
     return TaskState.BASELINE, "the budget did not reach it"
 
 
-def _doing(entry: TaskEntry, at_work: bool) -> str:
+def _doing(entry: TaskEntry, at_work: bool, is_behind: bool) -> str:
     if at_work:
         return "at work"
     if entry.failure is not None:
         return "failed"
+    if is_behind:
+        return "behind"
     if entry.exhausted:
         return "searched out"
     return "waiting" if entry.trials == 0 else "open"

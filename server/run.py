@@ -39,6 +39,7 @@ from tune_farm.server.run_directory import (
 from tune_farm.server.search import Search
 from tune_farm.server.state import FarmState, Limits
 from tune_farm.server.tvm_export import export_database
+from tune_farm.server.variants import costs_of
 from tune_farm.server.verdict import Verdict
 from tune_farm.sharding.layout import Layout
 from tune_farm.tuner.build.pool import BuildOptions
@@ -114,8 +115,8 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
             RunDirectory.create(config.out, model=config.spec.model, mode=config.mode)
         )
         say(
-            f"{len(prepared.selected)} tasks to tune, tensors {prepared.lowered.layout.value}; "
-            f"run directory {directory.path}"
+            f"{len(prepared.tasks)} tasks to tune, tensors {prepared.lowered.layout.value}"
+            f"{_variants_text(prepared)}; run directory {directory.path}"
         )
         header = header_of(
             config,
@@ -150,7 +151,10 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
             directory=directory.path,
         ).summary()
         ships = _ships_tuned(summary, search)
-        export_database(directory.path, prepared.selected, _gained(search) if ships else ())
+        # The module of variants that fell short together would be slow without their schedules.
+        final = prepared.with_tiles(dict(summary.winograd_tiles))
+        directory.write_model(final.module_json)
+        export_database(directory.path, prepared.tasks, _gained(search) if ships else ())
         directory.write_summary(summary_to_json(summary))
         return summary
 
@@ -160,7 +164,17 @@ def _wanted(config: RunConfig) -> Wanted:
     layout = config.layout
     if layout is None and config.mode is OpenMode.RESUME and config.out is not None:
         layout = Layout(read_journal(config.out / JOURNAL).header.layout)
-    return Wanted(layout=layout, fast_math=config.fast_math)
+    return Wanted(layout=layout, fast_math=config.fast_math, winograd=config.winograd)
+
+
+def _variants_text(prepared: Prepared) -> str:
+    count = len(prepared.found.alternatives)
+    return f", {count} operators in several variants" if count else ""
+
+
+def _with_variants(prepared: Prepared, search: Search) -> Prepared:
+    """The model with the variants that are the fastest by measurement."""
+    return prepared.with_tiles(search.state.tiles)
 
 
 def _ships_tuned(summary: Summary, search: Search) -> bool:
@@ -208,7 +222,7 @@ def _tune(
         pruned = pruned_of(directory.events_path)
         events = EventLog(directory.events_path)
         stack.callback(events.close)
-        events.append(TASKS, tasks=[_named(task) for task in prepared.selected])
+        events.append(TASKS, tasks=[_named(task) for task in prepared.tasks])
         farm.start(temp_dir)
         interrupts.hold()
         if farm.dashboard_url:
@@ -219,10 +233,12 @@ def _tune(
             journal=journal,
             events=events,
             failures=FailureLog(directory.failures_path),
-            tasks={task.id: task for task in prepared.selected},
+            tasks={task.id: task for task in prepared.tasks},
             budget_seconds=config.budget_seconds,
             pruned=pruned,
-            make_job=lambda: make_job(prepared, directory.path, temp_dir, _gained(search)),
+            make_job=lambda: make_job(
+                _with_variants(prepared, search), directory.path, temp_dir, _gained(search)
+            ),
             show=lambda search: screen.update(picture_of(search)),
             keep=memory.keep,
         )
@@ -286,16 +302,23 @@ def _state(config: RunConfig, prepared: Prepared, journal: Journal) -> FarmState
         compares=prepared.can_run,
     )
     # Until something is measured, a task's cost is its work; the exact unit does not matter.
-    costs = {task.id: task.weight * task.flops + task.bytes_moved for task in prepared.selected}
+    alternatives = prepared.found.alternatives
+    costs = {task.id: task.weight * task.flops + task.bytes_moved for task in prepared.tasks}
     failed = still_failed(journal.records) if config.retry_failed else {}
     return FarmState(
-        Ledger(prepared.selected, journal.records),
-        costs,
+        Ledger(prepared.tasks, journal.records),
+        costs_of(costs, alternatives),
         limits,
-        retries=[task.id for task in prepared.selected if task.id in failed],
+        alternatives,
+        retries=[task.id for task in prepared.tasks if task.id in failed],
     )
 
 
 def _gained(search: Search) -> tuple[Record, ...]:
-    entries = search.state.ledger.entries.values()
-    return tuple(entry.best for entry in entries if entry.gained and entry.best is not None)
+    """The schedule of each task of the model that gained."""
+    unused = search.state.unused
+    return tuple(
+        entry.best
+        for task_id, entry in search.state.ledger.entries.items()
+        if entry.gained and entry.best is not None and task_id not in unused
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tune_farm.server.budget import TaskProgress, gain, next_task
@@ -25,6 +25,13 @@ from tune_farm.server.decisions import (
     StopOrders,
 )
 from tune_farm.server.ledger import Ledger
+from tune_farm.server.variants import (
+    Alternatives,
+    Standing,
+    tasks_behind,
+    tasks_unused,
+    tiles_of,
+)
 from tune_farm.sharding.plan import assign
 from tune_farm.sharding.rebalance import rebalance
 
@@ -75,6 +82,7 @@ class FarmState:
         ledger: Ledger,
         costs: Mapping[str, float],
         limits: Limits,
+        alternatives: Sequence[Alternatives] = (),
         *,
         retries: Iterable[str] = (),
     ) -> None:
@@ -84,9 +92,11 @@ class FarmState:
             ledger: the tasks, with what earlier sessions learned of them.
             costs: expected cost of tuning each task, any unit.
             limits: when the search ends.
+            alternatives: operators that are tuned in several variants, tasks of the ledger.
             retries: tasks of which all that failed is tried again before anything new.
         """
         self.ledger = ledger
+        self.alternatives = tuple(alternatives)
         self.phase = Phase.SEARCH
         self.assignments: dict[str, Assignment | None] = {}  #: by client present; None = idle
         self.shards: dict[str, tuple[str, ...]] = {}  #: by client present: its tasks
@@ -96,6 +106,8 @@ class FarmState:
         self._orders = 0  #: ids given so far
         self._restarts: dict[str, int] = {}  #: by client
         self._compare_tries = 0
+        #: Tasks of variants that can't win any more: they are given nothing.
+        self.behind = tasks_behind(self.alternatives, self._standing)
 
     def handle(self, event: Event) -> list[Command]:
         """Take in an event; return what is to be done about it, in order."""
@@ -137,6 +149,19 @@ class FarmState:
         """Clients without an order, by name."""
         return sorted(client for client, order in self.assignments.items() if order is None)
 
+    @property
+    def unused(self) -> dict[str, str]:
+        """Tasks that are no part of the model as things stand, and why."""
+        return tasks_unused(self.alternatives, self._standing)
+
+    @property
+    def tiles(self) -> dict[str, int]:
+        """The Winograd tile of each function that is replaced in the model as things stand."""
+        return tiles_of(self.alternatives, self._standing)
+
+    def _standing(self, task_id: str) -> Standing:
+        return self.ledger.entries[task_id].standing
+
     def _spread(self) -> None:
         clients = sorted(self.assignments)
         if not clients:
@@ -177,6 +202,7 @@ class FarmState:
         )
         if event.failure is not None:
             self.ledger.give_up(order.task_id, event.failure)
+        self.behind = tasks_behind(self.alternatives, self._standing)
 
     def _go_on(self) -> list[Command]:
         commands: list[Command] = []
@@ -216,7 +242,7 @@ class FarmState:
         """Trials that a task may be given now; 0 if it is closed or its limit is reached."""
         entry = self.ledger.entries[task_id]
         progress = entry.progress
-        if not progress.is_open:
+        if not progress.is_open or task_id in self.behind:
             return 0
         bounds = [self._limits.batch if progress.trials else self._limits.first_batch]
         if self._limits.trials_per_task is not None:
@@ -264,16 +290,21 @@ class FarmState:
 
     def _give_final(self, client: str) -> list[Command]:
         for task_id, entry in self.ledger.entries.items():
-            candidates = entry.finalists()
+            candidates = () if task_id in self.behind else entry.finalists()
             if candidates and not entry.finals_tried and entry.failure is None:
                 entry.finals_tried = True
                 order = self._assign(client, task_id, 0)
                 return [
                     GiveFinal(client=client, order_id=order, task_id=task_id, candidates=candidates)
                 ]
-        can_compare = self._limits.compares and any(e.gained for e in self.ledger.entries.values())
+        can_compare = self._limits.compares and self._has_gained
         self.phase = Phase.COMPARE if can_compare else Phase.DONE
         return []
+
+    @property
+    def _has_gained(self) -> bool:
+        unused = self.unused
+        return any(e.gained for task, e in self.ledger.entries.items() if task not in unused)
 
     def _give_comparison(self, client: str) -> list[Command]:
         if self._compare_tries == 2:

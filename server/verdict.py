@@ -40,7 +40,7 @@ class Verdict:
     def summary(self) -> Summary:
         """Judge the run."""
         search = self.search
-        tasks = task_summaries(search.state.ledger, interrupted=self.interrupted_by is not None)
+        tasks = task_summaries(search.state, interrupted=self.interrupted_by is not None)
         trials = trial_counts(search)
         end_to_end = judge(search.comparison) if search.comparison else None
         return Summary(
@@ -68,7 +68,15 @@ class Verdict:
             exit_code=self._exit_code(tasks, end_to_end),
             checked=search.journal.header.checked,
             simulated=False,
+            winograd_tiles=tuple(self._tiles(end_to_end).items()),
         )
+
+    def _tiles(self, end_to_end: EndToEnd | None) -> dict[str, int]:
+        """Of what ships."""
+        falls_short = end_to_end is not None and end_to_end.shipped != "tuned"
+        if falls_short or self.search.comparison_failure is not None:
+            return {}
+        return self.search.state.tiles
 
     def _exit_code(self, tasks: tuple[TaskSummary, ...], end_to_end: EndToEnd | None) -> int:
         search = self.search

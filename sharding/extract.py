@@ -54,7 +54,7 @@ def extract(lowered: LoweredModel, target: tvm.target.Target) -> Extraction:
 
     Equal operators are one task whose weight is the number of their calls.
     """
-    target_json = json.dumps(json.loads(str(target)), sort_keys=True)
+    target_json = target_text(target)
     tasks: dict[str, Task] = {}
     untunable: list[Untunable] = []
     skipped: list[Skipped] = []
@@ -90,7 +90,7 @@ def _examine(
     if reason is not None:
         kind = kind_of(call.name, has_reduction=False)
         return Untunable(name=name, kind=kind, weight=call.weight, reason=reason)
-    return _make_task(function, call, target_json, lowered.layout)
+    return make_task(function, call, target_json, lowered.layout)
 
 
 def _skip(name: str, weight: int, unknown: tuple[str, ...], bindable: tuple[str, ...]) -> Skipped:
@@ -104,6 +104,11 @@ def _skip(name: str, weight: int, unknown: tuple[str, ...], bindable: tuple[str,
     )
 
 
+def target_text(target: tvm.target.Target) -> str:
+    """A target as tasks hold it: JSON, keys in order."""
+    return json.dumps(json.loads(str(target)), sort_keys=True)
+
+
 def normalize(function: tirx.PrimFunc) -> tvm.IRModule:
     """The module of one function `main`, exactly as TVM's database stores and looks it up."""
     return tvm.get_global_func("tvm.s_tir.meta_schedule.normalize_mod")(function)
@@ -114,9 +119,10 @@ def workload_id(module: tvm.IRModule) -> str:
     return str(Workload(module).as_json()[0])
 
 
-def _make_task(
+def make_task(
     function: tirx.PrimFunc, call: OperatorCall, target_json: str, layout: Layout
 ) -> Task:
+    """The task of a function that can be tuned; the target as `target_text` writes it."""
     arguments = argument_specs(function)
     cost = measure_cost(function, arguments)
     module = normalize(function)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 #: The first pattern that a function's name contains decides; so the order is by importance: what
 #: a schedule has to care about most comes first.
 _KINDS: tuple[tuple[str, str], ...] = (
+    (r"winograd_(?:input|output)", "winograd"),  # its product is a matmul
     (r"conv\dd_transpose", "conv_transpose"),
     (r"conv1d", "conv1d"),
     (r"conv2d", "conv2d"),

@@ -25,7 +25,7 @@ Arrays = tuple[npt.NDArray[np.generic], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """An argument of a function."""
 
     function: str
@@ -87,7 +87,7 @@ def pack_weights(
     variables = main.params[input_count:]
     changed: dict[str, tirx.PrimFunc] = {}
     packed: dict[str, Panel] = {}
-    for place, names in _places(main, {variable.name for variable in variables}).items():
+    for place, names in weight_places(main, {variable.name for variable in variables}).items():
         function = changed.get(place.function, module[place.function])
         panel = find_panel(function, place.argument)
         if panel is not None:
@@ -133,16 +133,16 @@ def _packed_type(variable: relax.Var, panel: Panel) -> relax.TensorType:
     return relax.TensorType(packed_shape(shape, panel), variable.ty.dtype)
 
 
-def _places(main: relax.Function, names: set[str]) -> dict[_Place, set[str]]:
+def weight_places(main: relax.Function, names: set[str]) -> dict[Place, set[str]]:
     """Arguments that are a weight in every call, with the weights that are used nowhere else."""
     uses = _Uses()
     uses.visit_expr(main.body)
-    at: dict[_Place, list[str | None]] = {}
+    at: dict[Place, list[str | None]] = {}
     for function, arguments in uses.calls:
         for index, argument in enumerate(arguments):
             is_weight = isinstance(argument, relax.Var) and argument.name in names
             name = argument.name if is_weight else None
-            at.setdefault(_Place(function.name_hint, index), []).append(name)
+            at.setdefault(Place(function.name_hint, index), []).append(name)
     return {
         place: {name for name in found if name is not None}
         for place, found in at.items()

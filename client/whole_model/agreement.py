@@ -3,7 +3,8 @@
 Builds that add in another order round differently, and a model may amplify that: a variance taken
 as E[x²] - E[x]² of nearly equal values is all rounding. So where outputs differ by more than most
 models' do, the untuned build itself is run on arguments that are off by as many units in the last
-place as operators may be, and its own movement is the measure.
+place as operators may be, and its own movement is the measure. Winograd's operators may be off by
+more: their growth of rounding errors (`sharding.winograd.matrices`) widens the step.
 """
 
 from __future__ import annotations
@@ -40,7 +41,12 @@ class Agreement:
 
 
 def compare(
-    right: Arrays, actual: Arrays, *, arguments: Arrays, run_untuned: Callable[[Arrays], Arrays]
+    right: Arrays,
+    actual: Arrays,
+    *,
+    arguments: Arrays,
+    run_untuned: Callable[[Arrays], Arrays],
+    rounding: float = 1.0,
 ) -> Agreement:
     """Compare the outputs of two builds for the same arguments.
 
@@ -49,6 +55,7 @@ def compare(
         actual: the tuned build's.
         arguments: of both.
         run_untuned: runs the untuned build on other arguments; called only if it matters.
+        rounding: times a direct sum's errors that the tuned build's operators may have.
     """
     pairs = list(zip(right, actual, strict=True))
     errors = [relative_error(got, want) for want, got in pairs]
@@ -58,11 +65,11 @@ def compare(
     # A NaN on one side alone is never rounding, nor is what no rounding could excuse.
     if not worst <= MOST_ALLOWED_ERROR:
         return Agreement(wrong=_wrong(errors, None), max_relative_error=worst, rounding_error=None)
-    rounding = _rounding_error(right, arguments, run_untuned)
+    moved = _rounding_error(right, arguments, run_untuned, _NUDGE_ULPS * rounding)
     return Agreement(
-        wrong=None if worst <= _MARGIN * rounding else _wrong(errors, rounding),
+        wrong=None if worst <= _MARGIN * moved else _wrong(errors, moved),
         max_relative_error=worst,
-        rounding_error=rounding,
+        rounding_error=moved,
     )
 
 
@@ -78,23 +85,25 @@ def relative_error(actual: NDArray[np.generic], right: NDArray[np.generic]) -> f
     return worst / scale if scale > 0 else float("inf")
 
 
-def nudged(array: NDArray[np.generic], rng: np.random.Generator) -> NDArray[np.generic]:
+def nudged(
+    array: NDArray[np.generic], rng: np.random.Generator, ulps: float = _NUDGE_ULPS
+) -> NDArray[np.generic]:
     """A copy, each element off by some units in the last place; integers are left alone."""
     if array.dtype.kind != "f":
         return array
     values: NDArray[np.floating[Any]] = array.astype(array.dtype)
-    step = _NUDGE_ULPS * float(np.finfo(values.dtype).eps)
+    step = ulps * float(np.finfo(values.dtype).eps)
     signs = rng.choice(np.array([-1.0, 1.0]), size=array.shape)
     return np.asarray(values * (1.0 + step * signs)).astype(array.dtype)
 
 
 def _rounding_error(
-    right: Arrays, arguments: Arrays, run_untuned: Callable[[Arrays], Arrays]
+    right: Arrays, arguments: Arrays, run_untuned: Callable[[Arrays], Arrays], ulps: float
 ) -> float:
     rng = np.random.default_rng(_SEED)
     moved = 0.0
     for _ in range(_NUDGES):
-        outputs = run_untuned([nudged(array, rng) for array in arguments])
+        outputs = run_untuned([nudged(array, rng, ulps) for array in arguments])
         moved = max([moved, *(relative_error(o, w) for o, w in zip(outputs, right, strict=True))])
     return moved
 

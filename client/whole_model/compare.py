@@ -71,14 +71,14 @@ def compare_whole_model(
             )
         )
         child.receive(_RUN_TIMEOUT_SECONDS)
-        return _run_pairs(child, repeats, checks=checks)
+        return _run_pairs(child, repeats, rounding=job.rounding if checks else None)
     finally:
         child.kill()
         for library in libraries:
             library.unlink(missing_ok=True)
 
 
-def _run_pairs(child: Child, repeats: PairedRepeats, *, checks: bool) -> Comparison:
+def _run_pairs(child: Child, repeats: PairedRepeats, *, rounding: float | None) -> Comparison:
     def run(*, tuned: bool) -> float:
         child.send(RunOnce(tuned=tuned))
         return float(child.receive(_RUN_TIMEOUT_SECONDS).seconds)
@@ -87,8 +87,8 @@ def _run_pairs(child: Child, repeats: PairedRepeats, *, checks: bool) -> Compari
     # within itself: it is the first pair.
     first = run(tuned=False), run(tuned=True)
     agreement: Agreement | None = None
-    if checks:
-        child.send(CompareOutputs())
+    if rounding is not None:
+        child.send(CompareOutputs(rounding=rounding))
         agreement = child.receive(_COMPARE_TIMEOUT_SECONDS).agreement
     is_long = first[0] > _LONG_SECONDS
     baseline, tuned = ([first[0]], [first[1]]) if is_long else ([], [])

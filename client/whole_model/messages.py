@@ -56,6 +56,8 @@ class RanOnce:
 class CompareOutputs:
     """Owner → running child: compare the outputs of the last run of each build."""
 
+    rounding: float  # times a direct sum's errors that the tuned operators may have
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputsCompared:

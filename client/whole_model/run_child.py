@@ -30,7 +30,7 @@ def serve(connection: Connection[Any, Any]) -> None:
         if isinstance(request, RunOnce):
             connection.send(RanOnce(seconds=models.run(tuned=request.tuned)))
         elif isinstance(request, CompareOutputs):
-            connection.send(models.compare())
+            connection.send(models.compare(request.rounding))
 
 
 class Models:
@@ -64,13 +64,14 @@ class Models:
         self._outputs[tuned] = _arrays(result)
         return seconds
 
-    def compare(self) -> OutputsCompared:
+    def compare(self, rounding: float) -> OutputsCompared:
         """Compare the last outputs of both builds."""
         found = compare(
             self._outputs[False],
             self._outputs[True],
             arguments=self._arrays,
             run_untuned=lambda arrays: _arrays(self._machines[False]["main"](*_tensors(arrays))),
+            rounding=rounding,
         )
         return OutputsCompared(agreement=found)
 

@@ -25,7 +25,7 @@ def to_markdown(summary: Summary) -> str:
         lines.append(
             _row(
                 (
-                    _cell(task.name),
+                    _cell(task.label),
                     "-" if task.weight is None else str(task.weight),
                     str(task.trials),
                     format_seconds(task.baseline_seconds),

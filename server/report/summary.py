@@ -17,6 +17,7 @@ class TaskState(enum.Enum):
     BASELINE = "baseline"  # nothing better was found: the untuned build is kept
     FAILED = "failed"  # neither a schedule nor a baseline could be measured
     PENDING = "pending"  # the run ended before anything was known
+    UNUSED = "unused"  # of a variant that is no part of the model: another one is faster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +43,19 @@ class TaskSummary:
     trials: int
     state: TaskState
     reason: str = ""  # why it is not tuned
+    variant: str = ""  # of an operator that is tuned in several: which one it belongs to
+
+    @property
+    def label(self) -> str:
+        """The name for people, with the variant where there are several."""
+        return f"{self.name} ({self.variant})" if self.variant else self.name
 
     @property
     def saved_seconds(self) -> float:
         """What tuning saves in one inference."""
         if self.baseline_seconds is None or self.best_seconds is None:
+            return 0.0
+        if self.state is TaskState.UNUSED:
             return 0.0
         return max(0.0, self.baseline_seconds - self.best_seconds) * (self.weight or 1)
 
@@ -132,6 +141,9 @@ class Summary:
     exit_code: int | None  # None: the run has not ended
     simulated: bool
     checked: bool = True  # outputs of candidates were compared with the untuned operators'
+    #: Outputs of a Winograd tile along each dimension, by function of the packed model, of those
+    #: that are computed so in `model.tvm.json`.
+    winograd_tiles: tuple[tuple[str, int], ...] = ()
 
     @property
     def mark(self) -> str:
@@ -148,6 +160,7 @@ def summary_to_json(summary: Summary) -> dict[str, Any]:
         row["state"] = task.state.value
     item["trials"]["failed"] = dict(summary.trials.failed)
     item["stage_seconds"] = dict(summary.stage_seconds)
+    item["winograd_tiles"] = dict(summary.winograd_tiles)
     return item
 
 
@@ -182,6 +195,7 @@ def summary_from_json(item: dict[str, Any]) -> Summary:
             exit_code=item["exit_code"],
             simulated=item["simulated"],
             checked=item.get("checked", True),  # there was no other
+            winograd_tiles=tuple(item.get("winograd_tiles", {}).items()),
         )
     except KeyError as error:
         raise ValueError(f"the field {error} is missing") from error
@@ -225,7 +239,8 @@ def exit_code_of(
             return 3
         if budget_over:
             return 124
-    unknown = [task for task in tasks if task.state in (TaskState.FAILED, TaskState.PENDING)]
-    if tasks and len(unknown) == len(tasks):
+    used = [task for task in tasks if task.state is not TaskState.UNUSED]
+    unknown = [task for task in used if task.state in (TaskState.FAILED, TaskState.PENDING)]
+    if tasks and len(unknown) == len(used):
         return 3
     return 4 if unknown and not allow_partial else 0

@@ -22,6 +22,7 @@ _STYLES = {
     TaskState.BASELINE: "yellow",
     TaskState.FAILED: "red",
     TaskState.PENDING: "dim",
+    TaskState.UNUSED: "dim",
 }
 #: Characters of a line that a name or a state can be read by; longer ones take several lines.
 _LEAST_NAME = 7
@@ -53,7 +54,7 @@ def tasks_table(summary: Summary, width: int) -> Table:
         else:
             table.add_column(column, justify="right", no_wrap=True)
     for task, row in zip(tasks, rows, strict=True):
-        table.add_row(Text(task.name), *(row[column] for column in room.columns))
+        table.add_row(Text(task.label), *(row[column] for column in room.columns))
     return table
 
 

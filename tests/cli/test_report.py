@@ -36,6 +36,7 @@ SUMMARY = {
             "trials": 64,
             "state": "tuned",
             "reason": "",
+            "variant": "",
         }
     ],
     "untunable": [],
@@ -49,6 +50,7 @@ SUMMARY = {
     "exit_code": 0,
     "simulated": False,
     "checked": True,
+    "winograd_tiles": {},
 }
 HEADER = Header(
     run_id="r",

@@ -48,3 +48,26 @@ def write_tiny_model(path: Path, *, last_operator: str = "MatMul", domain: str =
         opsets.append(helper.make_opsetid(domain, 1))
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
     return path
+
+
+def write_convolution(path: Path) -> Path:
+    """Write one 3x3 convolution of 64 channels, of which Winograd's algorithm makes far less work.
+
+    Returns its path.
+    """
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    size = [1, 64, 32, 32]
+    weight = np.random.default_rng(0).normal(0, 0.05, (64, 64, 3, 3)).astype(np.float32)
+    graph = helper.make_graph(
+        nodes,
+        "convolution",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, size)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, size)],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path

@@ -145,7 +145,7 @@ def summary_of(
     ledger = Ledger(TASKS[:1], records)
     ledger.entries["a"].failure = failure
     ledger.entries["a"].exhausted = exhausted
-    (summary,) = task_summaries(ledger, interrupted=interrupted)
+    (summary,) = task_summaries(FarmState(ledger, {"a": 1.0}, Limits()), interrupted=interrupted)
     return summary
 
 

@@ -17,6 +17,7 @@ from tune_farm.server.preparation import Prepared
 from tune_farm.server.report.summary import PredictorSummary, Summary, TaskState
 from tune_farm.server.search import Search
 from tune_farm.server.state import FarmState, Limits
+from tune_farm.server.variants import Alternatives, Variant
 from tune_farm.server.verdict import Verdict
 from tune_farm.sharding.extract import Extraction, Skipped, Untunable
 from tune_farm.tuner.interfaces import Pruned
@@ -57,9 +58,12 @@ def summary_of(
     strategy: str = "metaschedule",
     checked: bool = True,
     pruned: Pruned = NONE_PRUNED,
+    alternatives: tuple[Alternatives, ...] = (),
 ) -> Summary:
+    tasks = [TASK, OTHER] if alternatives else [TASK]
+    costs = dict.fromkeys("ab", 1.0)
     search = SimpleNamespace(
-        state=FarmState(Ledger([TASK], records), {"a": 1.0}, Limits()),
+        state=FarmState(Ledger(tasks, records), costs, Limits(), alternatives),
         journal=SimpleNamespace(
             records=records,
             header=SimpleNamespace(run_id="run-1", layout="packed", checked=checked),
@@ -126,6 +130,28 @@ def test_an_unchecked_model_ships_and_says_that_nobody_looked() -> None:
     assert summary.end_to_end.max_relative_error is None
     assert summary.end_to_end.shipped == "tuned"
     assert summary.mark == "UNCHECKED"
+
+
+@pytest.mark.parametrize(
+    ("how", "tiles"),
+    [
+        ({}, {"f": 4}),
+        ({"compared": comparison(2.0, 1.0)}, {"f": 4}),
+        ({"compared": comparison(2.0, 1.0, wrong="differs")}, {}),
+        ({"compared": comparison(1.0, 2.0)}, {}),
+        ({"comparison_failure": "does not build"}, {}),
+    ],
+)
+def test_variants_are_told_that_ship(how: dict[str, Any], tiles: dict[str, int]) -> None:
+    direct = Variant(name="direct", tile=None, tasks=("a",))
+    winograd = Variant(name="winograd 4x4", tile=4, tasks=("b",))
+    choice = Alternatives(functions=("f",), variants=(direct, winograd))
+    fastest = record_of(candidate(2, "b"), 0.1)
+
+    summary = summary_of(BASELINE, FASTER, fastest, alternatives=(choice,), **how)
+
+    assert dict(summary.winograd_tiles) == tiles
+    assert [task.state for task in summary.tasks] == [TaskState.UNUSED, TaskState.TUNED]
 
 
 def test_what_was_left_out_says_why() -> None:

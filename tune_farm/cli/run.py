@@ -102,6 +102,13 @@ _MODES = ("--resume", "--retry-failed", "--restart")
     help="Schedules in a generation of the evolutionary search.",
 )
 @click.option(
+    "--winograd/--no-winograd",
+    default=True,
+    show_default=True,
+    help="Winograd's algorithm for 3x3 convolutions where it is measured to be faster; it rounds "
+    "more, so --no-fast-math rules it out.",
+)
+@click.option(
     "--memory",
     type=click.Path(path_type=Path),
     help="Folder of what earlier runs taught the predictor; the user's cache if left out.",
@@ -213,13 +220,16 @@ def _show_plan(config: RunConfig, place: Place) -> None:
         device=device,
         share=place.slots[0].share,
         target=config.target,
-        wanted=Wanted(layout=config.layout, fast_math=config.fast_math),
+        wanted=Wanted(layout=config.layout, fast_math=config.fast_math, winograd=config.winograd),
         selection=config.tasks,
         with_weights=False,
     )
     click.echo(place.headline)
     click.echo(f"target {prepared.target_json}")
     click.echo(f"{len(prepared.selected)} of {len(prepared.extraction.tasks)} tasks would be tuned")
+    if prepared.found.tasks:
+        variants = len(prepared.found.alternatives)
+        click.echo(f"{len(prepared.found.tasks)} more for other variants of {variants} of them")
 
 
 def _resume_command(summary: Summary) -> str:

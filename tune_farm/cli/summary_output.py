@@ -26,6 +26,7 @@ _COLUMNS = (
     "trials",
     "state",
     "reason",
+    "variant",
     "simulated",
     "checked",
 )

@@ -118,6 +118,22 @@ def test_a_wrong_result_of_such_a_model_is_still_wrong() -> None:
     assert str(agreement.wrong).startswith("output 0 differs by 4.00% of its largest value; ")
 
 
+def test_operators_that_round_more_may_move_the_output_more() -> None:
+    weights = [np.linspace(-1.0, 1.0, 100, dtype="float32")]
+
+    def model(arguments: Arrays) -> Arrays:
+        return [1e3 * np.asarray(arguments[0], "float32")[:50] + np.float32(1.0)]
+
+    right = model(weights)
+    actual = [np.asarray(right[0], "float32") * np.float32(1.002)]
+
+    def agreement(rounding: float) -> Agreement:
+        return compare(right, actual, arguments=weights, run_untuned=model, rounding=rounding)
+
+    assert agreement(1.0).wrong is not None
+    assert agreement(100.0).wrong is None
+
+
 def test_the_bound_is_told_where_rounding_explains_less() -> None:
     agreement = compared([[5.0], [1.0, 1000.0]], [[5.0], [1.0, 1010.0]])
 

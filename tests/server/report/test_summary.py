@@ -83,7 +83,7 @@ def task(state: TaskState) -> TaskSummary:
     )
 
 
-TUNED, KEPT, FAILED, PENDING = map(task, TaskState)
+TUNED, KEPT, FAILED, PENDING, UNUSED = map(task, TaskState)
 SOME = TrialCounts(measured=1)
 NONE = TrialCounts()
 ALL_FAILED = TrialCounts(failed=(("run_error", 3),))
@@ -111,9 +111,18 @@ WRONG = replace(GOOD, checked=False, wrong="off by 3")
         (7, {"tasks": [TUNED, FAILED], "trials": SOME, "end_to_end": WRONG}),
         (7, {"tasks": [TUNED], "trials": SOME, "end_to_end": SLOW, "allow_partial": True}),
         (124, {"tasks": [KEPT, PENDING], "trials": NONE, "budget_over": True}),
+        (0, {"tasks": [TUNED, UNUSED], "trials": SOME}),
+        (3, {"tasks": [FAILED, UNUSED], "trials": SOME}),
         (130, {"tasks": [PENDING], "trials": NONE, "interrupted_by": 2}),
         (143, {"tasks": [TUNED], "trials": SOME, "end_to_end": WRONG, "interrupted_by": 15}),
     ],
 )
 def test_exit_code(code: int, given: dict[str, Any]) -> None:
     assert exit_code_of(**{"end_to_end": None} | given) == code
+
+
+def test_a_variant_that_is_not_used_saves_nothing() -> None:
+    fast = replace(TUNED, baseline_seconds=2.0, best_seconds=1.0, weight=3)
+
+    assert fast.saved_seconds == 3.0
+    assert replace(fast, state=TaskState.UNUSED).saved_seconds == 0.0
