@@ -136,6 +136,7 @@ class Notebook:
         for old in list(_newest_first(self._path.parent, "*.jsonl"))[MOST_FILES - 1 :]:
             with contextlib.suppress(OSError):  # another run that begins now was quicker
                 old.unlink()
+        self._path.touch()
         self._append([json.dumps(self._header, allow_nan=False)])
         return set()
 
@@ -143,7 +144,7 @@ class Notebook:
         if not lines:
             return
         data = "".join(f"{line}\n" for line in lines).encode()
-        descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         try:
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":

@@ -183,3 +183,31 @@ def test_it_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recalled = recall(tmp_path, LAW, leave_out="")
     assert [len(chapter.lessons) for chapter in recalled.chapters] == [4, 2]
     assert recalled.chapters[0].lessons == tuple(lesson(n) for n in (0, 2, 4, 6))
+
+
+def test_two_runs_at_once_keep_to_their_own_files(tmp_path: Path) -> None:
+    one, two = notebook(tmp_path, "one"), notebook(tmp_path, "two", place="there")
+    for number in range(3):
+        one.add([lesson(number, "1")], lambda _: "matmul")
+        two.add([lesson(number, "2")], lambda _: "matmul")
+
+    recalled = recall(tmp_path, LAW, leave_out="")
+
+    assert recalled.damaged == ()
+    told = {
+        chapter.place: {each.task_id for each in chapter.lessons} for chapter in recalled.chapters
+    }
+    assert told == {"here": {"1"}, "there": {"2"}}
+
+
+def test_a_file_that_was_cleared_away_meanwhile_is_not_begun_without_a_header(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    book = notebook(tmp_path)
+    book.add([lesson(1)], lambda _: "matmul")
+    (tmp_path / f"run.{LAW}.jsonl").unlink()
+
+    book.add([lesson(2)], lambda _: "matmul")
+
+    assert list(tmp_path.iterdir()) == []
+    assert len(caplog.messages) == 1
