@@ -67,7 +67,7 @@ def loop_body(nest: Nest, genes: Genes, cpu: Cpu) -> LoopBody:
     vector = extents[rows, innermost].astype(np.float64)
     last = _adjacent_axis(write)
     axis_of = np.array([loop.pieces[-1].axis for loop in nest.loops])
-    by_tvm = spatial[innermost] & (axis_of[innermost] == last) & (vector <= _MOST_VECTORIZED)
+    by_tvm = _vectorizable(nest, last)[innermost] & (vector <= _MOST_VECTORIZED)
     start = _start(nest, genes, extents, innermost, by_tvm)
     covered = nest.covered(genes)
     # LLVM finds its vectors among all statements of a body: they are one group.
@@ -127,6 +127,39 @@ def _first_reduction(extents: Ints, spatial: NDArray[np.bool_], start: Ints) -> 
 
 def _is_spatial(nest: Nest, index: int) -> bool:
     return not any(nest.block.axes[p.axis].is_reduction for p in nest.loops[index].pieces)
+
+
+def _vectorizable(nest: Nest, last: int) -> NDArray[np.bool_]:
+    """Whether TVM makes a loop a vector if all loops inside of it have one iteration, (loops,).
+
+    From the innermost loop outwards, those of one iteration too, each access must stay where it is
+    or go on to the next element, and no loop may be of a reduction (TVM's
+    `RewriteParallelVectorizeUnroll`). A convolution's 1x1 kernel moves its weight by a whole row.
+    """
+    steps = [
+        {step for access in nest.block.accesses if (step := _flat_step(access, axis))}
+        for axis in range(len(nest.block.axes))
+    ]
+    found = np.zeros(len(nest.loops), dtype=bool)
+    for index in range(len(nest.loops) - 1, -1, -1):
+        axis = nest.loops[index].pieces[-1].axis
+        if not _is_spatial(nest, index) or not steps[axis] <= {1}:
+            break
+        found[index] = axis == last
+    return found
+
+
+def _flat_step(access: Access, axis: int) -> int:
+    """Elements by which an access moves along an axis."""
+    strides = np.cumprod([1, *access.shape[:0:-1]])[::-1]
+    return int(
+        sum(
+            step * stride
+            for terms, stride in zip(access.terms, strides, strict=True)
+            for each, step in terms
+            if each == axis
+        )
+    )
 
 
 def _innermost(extents: Ints) -> Ints:
