@@ -52,7 +52,7 @@ def grouped_convolution(groups: int, target_json: str, *, channels: int = 64) ->
 
 
 def half_product(target_json: str) -> Task:
-    """BERT's first dense layer of a feed-forward block in float16 with float32 sums, and its bias."""
+    """BERT's first dense layer of a feed-forward block in float16, sums in float32, with a bias."""
     from tvm import te, topi
 
     data = te.placeholder((128, 768), "float16", name="data")
