@@ -26,6 +26,7 @@ class RunConfig:
     device: str
     target: str | None  # a TVM tag or JSON; None: this device
     layout: Layout | None  # of the model's tensors; None: what is predicted to run faster
+    dtype: str | None  # of 16 bits, of products' operands; None: as the model has them
     fast_math: bool  # exp, erf, tanh and softmax as polynomials
     budget_seconds: float | None
     effort: str  # decides the trials where nothing else limits them

@@ -151,7 +151,7 @@ def _wanted(config: RunConfig) -> Wanted:
     layout = config.layout
     if layout is None and config.mode is OpenMode.RESUME and config.out is not None:
         layout = Layout(read_journal(config.out / JOURNAL).header.layout)
-    return Wanted(layout=layout, fast_math=config.fast_math)
+    return Wanted(layout=layout, fast_math=config.fast_math, dtype=config.dtype)
 
 
 def _ships_tuned(summary: Summary, search: Search) -> bool:

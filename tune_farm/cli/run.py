@@ -166,10 +166,11 @@ def make_config(options: Mapping[str, Any]) -> RunConfig:
         sequence=values.pop("seq"),
         shapes=tuple(values.pop("shape")),
     )
-    layout = values.pop("layout")
+    layout, dtype = values.pop("layout"), values.pop("dtype")
     return RunConfig(
         spec=spec,
         layout=None if layout == "auto" else Layout(layout),
+        dtype=None if dtype == "auto" else dtype,
         sm_share_percent=values.pop("sm_share"),
         budget_seconds=values.pop("budget"),
         build_timeout_seconds=values.pop("build_timeout"),
@@ -189,7 +190,7 @@ def _show_plan(config: RunConfig, place: Place) -> None:
         device=device,
         share=place.slots[0].share,
         target=config.target,
-        wanted=Wanted(layout=config.layout, fast_math=config.fast_math),
+        wanted=Wanted(layout=config.layout, fast_math=config.fast_math, dtype=config.dtype),
         selection=config.tasks,
         with_weights=False,
     )
