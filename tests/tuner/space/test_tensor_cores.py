@@ -19,6 +19,7 @@ from benchmarks.h100 import H100, H100_TARGET_JSON
 from benchmarks.launches import Launch, launches_of
 from tests.tuner import cuda_operators, operators
 from tests.tuner.cuda_operators import cuda_task
+from tune_farm.tuner.predictor.gpu_law import gpu_seconds
 from tune_farm.tuner.predictor.gpu_laws import GpuLaws, gpu_tiles
 from tune_farm.tuner.space.design import DesignSpace
 from tune_farm.tuner.space.tensor_cores import groups_for, with_padded_rows
@@ -113,6 +114,30 @@ def test_shared_memory_keeps_to_the_device() -> None:
     assert 0 < kept.sum() < all_kept.sum()
     assert (tiles.shared_bytes[kept] <= 16 << 10).all()
     assert not kept[~all_kept].any()
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_law_knows_their_peak(name: str) -> None:
+    points = {"convolution": 14 * 14 * 32 * 9 * 32}.get(name, 3 * 40 * 64 * 72)
+    rate = H100.sms * H100.clock_hertz * 2
+    best: dict[bool, float] = {}
+    for plot in space_of(name).plots:
+        genes = plot.sketch.draw(2000, np.random.default_rng(2))
+        laws = GpuLaws(H100, law=gpu_seconds)
+        genes = genes[laws.fits(plot, genes)]
+        on_tensor_cores = plot.tensor is not None
+        seconds, features = laws.look(plot, genes) or (np.zeros(0), np.zeros(0))
+
+        assert np.isfinite(features).all()
+        for tiles in gpu_tiles(plot, genes) or ():
+            assert tiles.on_tensor_cores == on_tensor_cores
+            if on_tensor_cores:  # no less than the operator's, padding included
+                assert (tiles.blocks * tiles.flops >= 2 * points).all()
+        peak = H100.multiply_adds(on_tensor_cores=on_tensor_cores)
+        assert (seconds >= 2 * points / (rate * peak)).all()
+        best[on_tensor_cores] = min(float(seconds.min()), best.get(on_tensor_cores, np.inf))
+
+    assert best[True] < 1.5 * best[False]  # small operators: as fast, at the least
 
 
 def test_padding_is_added_once() -> None:
