@@ -20,11 +20,17 @@ sys.path[0:0] = [] if str(ROOT) in sys.path else [str(ROOT)]  # also as a plain 
 
 from benchmarks.h100 import H100, H100_TARGET_JSON  # noqa: E402
 from benchmarks.launches import Launch, launches_of  # noqa: E402
-from benchmarks.operators import Selection, grouped_convolution, model_tasks  # noqa: E402
+from benchmarks.operators import (  # noqa: E402
+    Selection,
+    grouped_convolution,
+    half_convolution,
+    half_product,
+    model_tasks,
+)
 from benchmarks.report import Report, print_report, write_report  # noqa: E402
 from tune_farm.client.devices.cpu import cpu_device, usable_cores  # noqa: E402
 from tune_farm.client.devices.cpu_core import cpu_core  # noqa: E402
-from tune_farm.tuner.predictor.cuda_tiles import cuda_tiles  # noqa: E402
+from tune_farm.tuner.predictor.gpu_laws import gpu_tiles  # noqa: E402
 from tune_farm.tuner.predictor.machine import Cpu, Gpu  # noqa: E402
 from tune_farm.tuner.predictor.tile import TilePredictor  # noqa: E402
 from tune_farm.tuner.space.design import DesignSpace, Plot  # noqa: E402
@@ -75,7 +81,7 @@ def judge(target: str, task: Task, machine: Cpu | Gpu, drafts: int, sample: int)
         for row, each in enumerate(genes):
             candidate = space.realize(index, each)
             accepted += candidate is not None
-            if candidate is not None and plot.kernels is not None and row in chosen:
+            if candidate is not None and gpu_tiles(plot, genes[:1]) is not None and row in chosen:
                 launches = lowered(task, candidate)
                 compared += launches is not None
                 not_lowered += launches is None
@@ -107,14 +113,15 @@ def passing(
 
 
 def predicted(plot: Plot, genes: Genes) -> list[Launch]:
-    assert plot.kernels is not None
+    kernels = gpu_tiles(plot, genes[None])
+    assert kernels is not None
     return [
         Launch(
             blocks=int(tiles.blocks[0]),
             threads=int(tiles.threads[0]),
             shared_bytes=int(tiles.shared_bytes[0]),
         )
-        for tiles in cuda_tiles(plot.kernels, plot.sketch, genes[None])
+        for tiles in kernels
     ]
 
 
@@ -139,6 +146,8 @@ def subjects() -> Iterator[tuple[str, Task, Cpu | Gpu]]:
         tasks = model_tasks(SELECTIONS, target_json)
         tasks += [grouped_convolution(groups, target_json) for groups in (4, 64)]
         target = json.loads(target_json)
+        if target["kind"] == "cuda":  # with sketches for tensor cores
+            tasks += [half_product(target_json), half_convolution(target_json)]
         name = f"{target['kind']} {target.get('mcpu') or target['arch']}"
         yield from ((name, task, machine) for task in tasks)
 
@@ -193,7 +202,9 @@ def main() -> None:
     sample = 6 if arguments.quick else 20
     verdicts = []
     for target, task, machine in subjects():
-        verdicts.append(judge(target, task, machine, drafts, sample))
+        # Traces for tensor cores are four times as long as others, and as slow to replay.
+        asked = drafts * 2 // 3 if arguments.quick and task.name.endswith("_half") else drafts
+        verdicts.append(judge(target, task, machine, asked, sample))
         print(verdicts[-1], file=sys.stderr, flush=True)
     report = report_of(verdicts, arguments.quick)
     print_report(report)

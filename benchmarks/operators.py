@@ -62,6 +62,31 @@ def grouped_convolution(groups: int, target_json: str, *, channels: int = 64) ->
     )
 
 
+def half_product(target_json: str) -> Task:
+    """BERT's first dense layer of a feed-forward block in float16, sums in float32, with a bias."""
+    from tvm import te, topi
+
+    data = te.placeholder((128, 768), "float16", name="data")
+    weight = te.placeholder((768, 3072), "float16", name="weight")
+    bias = te.placeholder((3072,), "float32", name="bias")
+    product = topi.nn.matmul(data, weight, out_dtype="float32")
+    result = topi.cast(topi.add(product, bias), "float16")
+    return _task(
+        te.create_prim_func([data, weight, bias, result]), "matmul_half", "matmul", target_json
+    )
+
+
+def half_convolution(target_json: str) -> Task:
+    """ResNet-50's 3x3 convolution of 14x14 pixels in float16 with float32 sums, with a ReLU."""
+    from tvm import te, topi
+
+    data = te.placeholder((1, 256, 14, 14), "float16", name="data")
+    weight = te.placeholder((256, 256, 3, 3), "float16", name="weight")
+    convolved = topi.nn.conv2d_nchw(data, weight, 1, 1, 1, "float32")
+    result = topi.cast(topi.nn.relu(convolved), "float16")
+    return _task(te.create_prim_func([data, weight, result]), "conv2d_half", "conv2d", target_json)
+
+
 def _task(function: object, name: str, kind: str, target_json: str) -> Task:
     import tvm
 

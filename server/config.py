@@ -26,6 +26,7 @@ class RunConfig:
     device: str
     target: str | None  # a TVM tag or JSON; None: this device
     layout: Layout | None  # of the model's tensors; None: what is predicted to run faster
+    dtype: str | None  # of 16 bits, of products' operands; None: as the model has them
     fast_math: bool  # exp, erf, tanh and softmax as polynomials
     winograd: bool  # for 3x3 convolutions where it is measured to be faster; with fast_math alone
     budget_seconds: float | None

@@ -40,6 +40,7 @@ class Wanted:
     layout: Layout | None  # None: what is predicted to run faster
     fast_math: bool
     winograd: bool = False  # 3x3 convolutions may be computed by it; only with fast mathematics
+    dtype: str | None = None  # of 16 bits, of products' operands; None: as the model has them
 
 
 def choose_form(
@@ -58,13 +59,15 @@ def choose_form(
         UsageError: the layout that was asked for is not possible.
     """
     fast_math = wanted.fast_math and _uses_functions(loaded)
-    plain = lower(loaded, target, fast_math=True) if fast_math else given
+    dtype = wanted.dtype
+    is_given = not fast_math and dtype is None
+    plain = given if is_given else lower(loaded, target, fast_math=fast_math, dtype=dtype)
     # No law says yet when packing pays on a GPU.
     is_open = wanted.layout is None and target.kind.name == "llvm"
     if wanted.layout is not Layout.PACKED and not is_open:
         return plain
     try:
-        packed = lower(loaded, target, Layout.PACKED, fast_math=fast_math)
+        packed = lower(loaded, target, Layout.PACKED, fast_math=fast_math, dtype=dtype)
     except UsageError:
         if wanted.layout is Layout.PACKED:
             raise

@@ -12,6 +12,7 @@ from tune_farm.server.form_choice import Wanted, choose_form
 from tune_farm.server.variant_choice import Found, find_variants
 from tune_farm.sharding.compiler_output import compiler_output_logged
 from tune_farm.sharding.extract import Extraction, extract
+from tune_farm.sharding.half_precision import check_half_precision
 from tune_farm.sharding.lower import LoweredModel, lower
 from tune_farm.sharding.models.load import load_model
 from tune_farm.sharding.models.spec import ModelSpec
@@ -95,6 +96,8 @@ def prepare(
         UsageError: the model, the target or the selection can't be used.
     """
     compiled_for = make_target(target, device, share)
+    if wanted.dtype is not None:
+        check_half_precision(wanted.dtype, compiled_for)
     loaded = load_model(spec, with_weights=with_weights)
     with compiler_output_logged():
         baseline = lower(loaded, compiled_for)

@@ -164,7 +164,12 @@ def _wanted(config: RunConfig) -> Wanted:
     layout = config.layout
     if layout is None and config.mode is OpenMode.RESUME and config.out is not None:
         layout = Layout(read_journal(config.out / JOURNAL).header.layout)
-    return Wanted(layout=layout, fast_math=config.fast_math, winograd=config.winograd)
+    return Wanted(
+        layout=layout,
+        fast_math=config.fast_math,
+        winograd=config.winograd,
+        dtype=config.dtype,
+    )
 
 
 def _variants_text(prepared: Prepared) -> str:

@@ -9,14 +9,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import tvm
-from tvm.s_tir import Schedule
 from tvm.s_tir import meta_schedule as ms
-from tvm.s_tir.schedule import Trace
 
 from tune_farm.server.run_directory import TUNING_RECORDS, WORKLOADS
 from tune_farm.tuner.errors import TuneFarmError
 from tune_farm.tuner.records.durable import sync_directory, write_error
 from tune_farm.tuner.records.query import rank, standing
+from tune_farm.tuner.space.traces import replay
 from tune_farm.tuner.types import Measured, Record, Task
 
 
@@ -96,9 +95,8 @@ def _workload(database: ms.database.Database, task: Task) -> ms.database.Workloa
 def _commit(
     database: ms.database.Database, workload: ms.database.Workload, task: Task, record: Record
 ) -> None:
-    schedule = Schedule(workload.mod)
     try:
-        Trace.apply_json_to_schedule(json.loads(record.candidate.trace_json), schedule)
+        schedule = replay(workload.mod, record.candidate.trace_json)
     except Exception as error:
         raise TuneFarmError(
             f"candidate {record.candidate.id} of task {task.name} ({task.id}) cannot be replayed: "

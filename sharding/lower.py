@@ -17,6 +17,7 @@ from tvm.relax.frontend.onnx import from_onnx
 
 from tune_farm.sharding.channels_last import channels_last
 from tune_farm.sharding.externalize import externalize_constants
+from tune_farm.sharding.half_precision import to_half_precision
 from tune_farm.sharding.layout import Layout
 from tune_farm.sharding.models.spec import LoadedModel
 from tune_farm.sharding.packing import pack_weights
@@ -119,6 +120,7 @@ def lower(
     layout: Layout = Layout.GIVEN,
     *,
     fast_math: bool = False,
+    dtype: str | None = None,
 ) -> LoweredModel:
     """Lower a model to fused operators for a target, nothing scheduled yet.
 
@@ -128,6 +130,7 @@ def lower(
         layout: of its tensors.
         fast_math: whether exp, erf, tanh and softmax become polynomials (errors of some units in
             the last place); otherwise each element calls the C library.
+        dtype: of 16 bits, of products' operands; None: as the model has them.
 
     Raises:
         UsageError: the compiler cannot import or lower the model.
@@ -140,6 +143,8 @@ def lower(
         target,
         tvm.transform.PassContext(opt_level=3),
     ):
+        if dtype is not None:
+            module = to_half_precision(module, dtype, input_count=len(inputs))
         if fast_math:
             module = relax.transform.FastMathTransform()(module)
         if layout is Layout.PACKED:

@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tune_farm.client.whole_model.messages import CompileModel, ModelCompiled
-from tune_farm.tuner.space.intrinsics import load_intrinsics
+from tune_farm.tuner.space.intrinsics import (
+    load_intrinsics,
+    named_intrinsics,
+    register_intrinsics,
+)
 
 
 def serve(connection: Connection[Any, Any]) -> None:
@@ -33,6 +37,7 @@ def compile_model(job: CompileModel) -> None:
     load_intrinsics(target)
     if job.database is not None:
         workloads, records = job.database
+        register_intrinsics(named_intrinsics(Path(records).read_text()))
         database = ms.database.JSONDatabase(workloads, records)
         with target, database, tvm.transform.PassContext(opt_level=3):
             module = relax.transform.MetaScheduleApplyDatabase()(module)

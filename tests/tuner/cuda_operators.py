@@ -89,6 +89,30 @@ def large_product() -> Any:
     return operators.matmul(512, 512, 512)
 
 
+@functools.cache
+def half_product(dtype: str = "float16", sums: str = "float32") -> Any:
+    """Products of batches with sums of their own type; sizes are no multiples of fragments."""
+    left = te.placeholder((3, 40, 72), dtype, name="left")
+    right = te.placeholder((3, 64, 72), dtype, name="right")
+    k = te.reduce_axis((0, 72), "k")
+    product = te.compute(
+        (3, 40, 64),
+        lambda n, i, j: te.sum(left[n, i, k].astype(sums) * right[n, j, k].astype(sums), axis=k),
+        name="product",
+    )
+    return te.create_prim_func([left, right, topi.cast(topi.nn.relu(product), dtype)])
+
+
+@functools.cache
+def half_convolution() -> Any:
+    """A padded 3x3 convolution of half-precision values, channels first, with a residual."""
+    data = te.placeholder((1, 32, 14, 14), "float16", name="data")
+    weight = te.placeholder((32, 32, 3, 3), "float16", name="weight")
+    residual = te.placeholder((1, 32, 14, 14), "float32", name="residual")
+    convolved = topi.nn.conv2d_nchw(data, weight, 1, 1, 1, "float32")
+    return te.create_prim_func([data, weight, residual, topi.add(convolved, residual)])
+
+
 ALL = (
     operators.matmul,
     operators.conv2d,

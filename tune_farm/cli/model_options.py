@@ -13,7 +13,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def model_options(command: _Command) -> _Command:
-    """Add MODEL, `--batch`, `--seq`, `--shape`, `--layout` and `--fast-math`."""
+    """Add MODEL, `--batch`, `--seq`, `--shape`, `--dtype`, `--layout` and `--fast-math`."""
     command = click.option(
         "--fast-math/--no-fast-math",
         default=True,
@@ -26,6 +26,13 @@ def model_options(command: _Command) -> _Command:
         default="auto",
         show_default=True,
         help="Of tensors: as given, or channels last with weights in panels; auto: by prediction.",
+    )(command)
+    command = click.option(
+        "--dtype",
+        type=click.Choice(["auto", "float16", "bfloat16"]),
+        default="auto",
+        show_default=True,
+        help="Of products' operands, on a GPU; auto: as the model has them.",
     )(command)
     command = click.option(
         "--shape",

@@ -190,11 +190,12 @@ def make_config(options: Mapping[str, Any]) -> RunConfig:
         sequence=values.pop("seq"),
         shapes=tuple(values.pop("shape")),
     )
-    layout = values.pop("layout")
+    layout, dtype = values.pop("layout"), values.pop("dtype")
     memory = None if values.pop("no_memory") else values["memory"] or _usual_memory()
     return RunConfig(
         spec=spec,
         layout=None if layout == "auto" else Layout(layout),
+        dtype=None if dtype == "auto" else dtype,
         sm_share_percent=values.pop("sm_share"),
         budget_seconds=values.pop("budget"),
         build_timeout_seconds=values.pop("build_timeout"),
@@ -220,7 +221,12 @@ def _show_plan(config: RunConfig, place: Place) -> None:
         device=device,
         share=place.slots[0].share,
         target=config.target,
-        wanted=Wanted(layout=config.layout, fast_math=config.fast_math, winograd=config.winograd),
+        wanted=Wanted(
+            layout=config.layout,
+            fast_math=config.fast_math,
+            winograd=config.winograd,
+            dtype=config.dtype,
+        ),
         selection=config.tasks,
         with_weights=False,
     )

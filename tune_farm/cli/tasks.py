@@ -30,6 +30,7 @@ def tasks(
     batch: int,
     seq: int,
     shape: tuple[tuple[str, int], ...],
+    dtype: str,
     layout: str,
     fast_math: bool,
     device: str,
@@ -50,7 +51,11 @@ def tasks(
         device=selection.device,
         share=plan_slots(selection.cores, sm_share, None)[0].share,
         target=target,
-        wanted=Wanted(layout=None if layout == "auto" else Layout(layout), fast_math=fast_math),
+        wanted=Wanted(
+            layout=None if layout == "auto" else Layout(layout),
+            fast_math=fast_math,
+            dtype=None if dtype == "auto" else dtype,
+        ),
         selection=None,
         with_weights=False,
     )
@@ -73,12 +78,18 @@ def _rows(found: Any) -> list[dict[str, object]]:
             "mflop": round(task.flops / 1e6, 3),
             "mib": round(task.bytes_moved / 2**20, 3),
             "work_percent": round(100 * task.flops * task.weight / work, 2),
-            "dtype": task.arguments[-1].dtype,
+            "dtype": _dtype(task.arguments),
             "shapes": " ".join("x".join(map(str, each.shape)) for each in task.arguments),
             "id": task.id,
         }
         for index, task in enumerate(found)
     ]
+
+
+def _dtype(arguments: Any) -> str:
+    """The type that an operator computes with: its result's, or a shorter one of its operands."""
+    types = [str(each.dtype) for each in arguments]
+    return next((each for each in types if each in ("float16", "bfloat16")), types[-1])
 
 
 def _left_out(extraction: Any) -> list[dict[str, object]]:

@@ -7,6 +7,7 @@ compile. They declare types that a few lines declare as well.
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import re
 import shutil
@@ -99,14 +100,21 @@ def _nvcc() -> str | None:
 
 @functools.cache
 def include_folder() -> str | None:
-    """Where a toolkit keeps its headers: half and bfloat16 are declared there alone."""
+    """Where CUDA's headers are: half, bfloat16 and matrix fragments are declared there alone."""
     named = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
     nvcc = _nvcc()
     roots = [Path(named)] if named else []
     roots += [Path(nvcc).resolve().parent.parent] if nvcc else []
-    roots += [Path("/usr/local/cuda")]
+    roots += [Path("/usr/local/cuda"), *_wheels()]
     folders = (root / "include" for root in roots)
     return next((str(each) for each in folders if (each / "cuda_fp16.h").exists()), None)
+
+
+def _wheels() -> list[Path]:
+    """Where NVIDIA's wheels put what a toolkit holds, by major version."""
+    spec = importlib.util.find_spec("nvidia")
+    places = spec.submodule_search_locations if spec is not None else None
+    return [folder for place in places or () for folder in sorted(Path(place).glob("cu*"))]
 
 
 def _by_nvrtc(source: str, architecture: str) -> Compiled:
@@ -117,7 +125,9 @@ def _by_nvrtc(source: str, architecture: str) -> Compiled:
     if "#include" in lean:
         folder = include_folder()
         if folder is None:
-            raise NoCudaCompilerError("this kernel needs the headers of a CUDA toolkit")
+            raise NoCudaCompilerError(
+                "half precision needs CUDA's headers (pip install 'tune-farm[cuda]', or CUDA_HOME)"
+            )
         options += [f"-I{folder}", f"-I{folder}/cccl"]
     program = _checked(nvrtc.nvrtcCreateProgram(lean.encode(), b"kernel.cu", 0, None, None))
     try:

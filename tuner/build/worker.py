@@ -14,9 +14,6 @@ from tune_farm.tuner.space.intrinsics import load_intrinsics
 from tune_farm.tuner.space.traces import replay
 from tune_farm.tuner.types import UNTUNED_TRACE
 
-#: The instruction of a trace that needs a tensor intrinsic.
-_TENSORIZE = '"Tensorize"'
-
 
 def serve(connection: Connection[Any, Any]) -> None:
     """Answer build jobs until the channel closes."""
@@ -36,7 +33,7 @@ def serve(connection: Connection[Any, Any]) -> None:
             if job.target_json not in targets:
                 targets[job.target_json] = tvm.target.Target(job.target_json)
             target = targets[job.target_json]
-            load_intrinsics(target, tensor_cores=_TENSORIZE in job.trace_json)
+            load_intrinsics(target)
             compile_library(modules[job.task_id], target, job)
         except PrunedError as reason:
             error, pruned = str(reason), True

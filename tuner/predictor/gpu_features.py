@@ -32,6 +32,7 @@ def gpu_features(tiles: tuple[GpuTiles, ...], seconds: Floats, gpu: Gpu) -> NDAr
 
 def _of_kernel(tiles: GpuTiles, seconds: Floats, gpu: Gpu) -> Floats:
     cycles = seconds * gpu.clock_hertz * gpu.sms
+    peak = gpu.multiply_adds(on_tensor_cores=tiles.on_tensor_cores)
     columns = [
         _log(tiles.blocks / gpu.sms),
         _log(tiles.threads / gpu.warp),
@@ -45,7 +46,7 @@ def _of_kernel(tiles: GpuTiles, seconds: Floats, gpu: Gpu) -> Floats:
         _log(1e-6 + tiles.unique_bytes / gpu.l2_bytes),
         tiles.vector_bytes / 16,
         _log(tiles.code),
-        _log(tiles.blocks * tiles.flops / (2 * gpu.fused_multiply_adds) / cycles),
+        _log(tiles.blocks * tiles.flops / (2 * peak) / cycles),
     ]
     return np.stack(columns, axis=1)
 

@@ -65,7 +65,8 @@ def _wave_cycles(tiles: GpuTiles, gpu: Gpu, held: Floats) -> Floats:
     lanes = warps * gpu.warp  # those of a warp that is not full are idle, but taken
     there = held * warps
     even = gpu.partitions * np.ceil(there / gpu.partitions)  # as the busiest scheduler sees it
-    compute = tiles.flops / 2 * lanes / tiles.threads / gpu.fused_multiply_adds * even / there
+    peak = gpu.multiply_adds(on_tensor_cores=tiles.on_tensor_cores)
+    compute = tiles.flops / 2 * lanes / tiles.threads / peak * even / there
     spilled = _spilled(tiles, gpu)
     shared = (tiles.shared_traffic_bytes + 4 * spilled) / gpu.shared_bytes_per_cycle
     loading = (lanes * tiles.loads + spilled) / gpu.load_lanes

@@ -13,11 +13,22 @@ from tune_farm.tuner.predictor.gpu_features import gpu_features
 from tune_farm.tuner.predictor.gpu_limits import gpu_fits
 from tune_farm.tuner.predictor.gpu_tiles import GpuTiles
 from tune_farm.tuner.predictor.machine import Gpu
+from tune_farm.tuner.predictor.tensor_limits import tensor_fits
+from tune_farm.tuner.predictor.tensor_tiles import tensor_tiles
 from tune_farm.tuner.space.design import Plot
 from tune_farm.tuner.space.sketch import Genes
 
 #: Seconds of one kernel, (drafts,) float64.
 KernelLaw: TypeAlias = Callable[[GpuTiles, Gpu], NDArray[np.float64]]
+
+
+def gpu_tiles(plot: Plot, genes: Genes) -> tuple[GpuTiles, ...] | None:
+    """What each kernel of a sketch launches; None where no law covers the sketch."""
+    if plot.tensor is not None:
+        return (tensor_tiles(plot.tensor, plot.sketch, genes),)
+    if plot.kernels is not None:
+        return cuda_tiles(plot.kernels, plot.sketch, genes)
+    return None
 
 
 class GpuLaws:
@@ -35,6 +46,8 @@ class GpuLaws:
 
     def fits(self, plot: Plot, genes: Genes) -> NDArray[np.bool_]:
         """Whether every kernel can be launched and is worth a build, (drafts,) bool."""
+        if plot.tensor is not None:
+            return tensor_fits(plot.tensor, plot.sketch, genes, self._gpu)
         if plot.kernels is None:
             return np.ones(len(genes), dtype=bool)
         return gpu_fits(plot.kernels, plot.sketch, genes, self._gpu)
@@ -43,8 +56,8 @@ class GpuLaws:
         self, plot: Plot, genes: Genes
     ) -> tuple[NDArray[np.float64], NDArray[np.float32]] | None:
         """Seconds of all kernels together, and features; None where no law covers the sketch."""
-        if plot.kernels is None or self._law is None:
+        tiles = gpu_tiles(plot, genes)
+        if tiles is None or self._law is None:
             return None
-        tiles = cuda_tiles(plot.kernels, plot.sketch, genes)
         seconds = np.stack([self._law(each, self._gpu) for each in tiles])  # (kernels, drafts)
         return seconds.sum(axis=0), gpu_features(tiles, seconds, self._gpu)

@@ -26,3 +26,4 @@ class GpuTiles:
     loads: Floats  # load instructions of a thread, from global and shared memory
     vector_bytes: Floats  # of one thread's global load
     code: Floats  # instructions of the unrolled body
+    on_tensor_cores: bool = False  # whether its multiply-adds are theirs

@@ -49,7 +49,14 @@ class Gpu:
     warp: int = 32
     partitions: int = 4  # warp schedulers of an SM
     shared_bytes_per_cycle: float = 128.0  # an SM's L1 and shared memory, which are one
+    #: Of one SM in a cycle, operands of 16 bits, sums of 32, as `mma.sync` reaches them: 1,024 on
+    #: compute capability 8.0 (NVIDIA A100 Tensor Core GPU Architecture, 2020, table 3).
+    tensor_multiply_adds: int = 1024
     load_lanes: int = 16  # load/store units of an SM: threads whose loads it starts in a cycle
+
+    def multiply_adds(self, *, on_tensor_cores: bool) -> int:
+        """The peak of one SM in a cycle."""
+        return self.tensor_multiply_adds if on_tensor_cores else self.fused_multiply_adds
 
     def __post_init__(self) -> None:
         assert 1 <= self.sms <= self.total_sms, self

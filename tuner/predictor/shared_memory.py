@@ -29,7 +29,7 @@ def shared_bytes(kernel: Kernel, extents: Extents) -> Floats:
                 total += size
         if member.reduces_across_threads:
             total += _staging_bytes(extents, member)
-    return total + _merged(dynamic, len(total))
+    return total + merged_bytes(dynamic, len(total))
 
 
 def _buffer_bytes(extents: Extents, member: Member) -> Floats:
@@ -39,7 +39,7 @@ def _buffer_bytes(extents: Extents, member: Member) -> Floats:
     return versions * size * member.write.element_bytes
 
 
-def _merged(sizes: list[Floats], count: int) -> Floats:
+def merged_bytes(sizes: list[Floats], count: int) -> Floats:
     """Dynamic buffers are one allocation: smaller ones first, all alive at the same time."""
     end = np.zeros(count)
     if sizes:

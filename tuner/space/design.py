@@ -13,6 +13,14 @@ from tune_farm.tuner.space.kernel_replay import kernels_of
 from tune_farm.tuner.space.kernels import Kernel
 from tune_farm.tuner.space.nest import Nest, nest_of
 from tune_farm.tuner.space.sketch import Genes, Sketch
+from tune_farm.tuner.space.tensor_cores import (
+    Group,
+    groups_for,
+    tensor_core_rules,
+    uses_tensor_cores,
+    with_padded_rows,
+)
+from tune_farm.tuner.space.tensor_kernel import TensorKernel, tensor_kernel_of
 from tune_farm.tuner.space.traces import replay, trace_to_json, with_dynamic_shared_memory
 from tune_farm.tuner.types import Candidate, Task
 
@@ -32,6 +40,7 @@ class Plot:
     # None: no law covers it; its drafts are judged by what was measured.
     nest: Nest | None = None  # on a CPU
     kernels: tuple[Kernel, ...] | None = None  # on a GPU, in the order of their launch
+    tensor: TensorKernel | None = None  # on its tensor cores
 
 
 class DesignSpace:
@@ -39,26 +48,21 @@ class DesignSpace:
 
     def __init__(self, task: Task, *, seed: int) -> None:
         import tvm
-        from tvm.s_tir.meta_schedule import TuneContext
 
         self._task = task
         self._module = tvm.ir.load_json(task.module_json)
         target = tvm.target.Target(task.target_json)
-        load_intrinsics(target, tensor_cores=False)
-        self._context = TuneContext(
-            self._module,
-            target=target,
-            space_generator=_generator(target),
-            search_strategy="replay-trace",
-            task_name=task.name,
-            rand_state=seed % (2**31 - 2) + 1,
-            num_threads=1,
-        )
-        schedules = self._context.generate_design_space()
-        self._postprocessors = list(self._context.space_generator.postprocs)
-        for each in self._postprocessors:
-            each._initialize_with_tune_context(self._context)
-        self.plots = tuple(_plot(self._module, target, schedule) for schedule in schedules)
+        load_intrinsics(target)
+        context, schedules = _generate(self._module, target, _generator(target), task.name, seed)
+        plots = [_plot(self._module, target, schedule) for schedule in schedules]
+        self._contexts = [context] * len(plots)  # of each plot
+        for group in groups_for(self._module, target):
+            rules = _tensor_core_generator(group)
+            context, schedules = _generate(self._module, target, rules, task.name, seed)
+            found = [_tensor_plot(self._module, schedule) for schedule in schedules]
+            plots += (more := [plot for plot in found if plot is not None])
+            self._contexts += [context] * len(more)
+        self.plots = tuple(plots)
 
     @property
     def size(self) -> int:
@@ -71,12 +75,16 @@ class DesignSpace:
         try:
             schedule = replay(self._module, trace_json)
             schedule.enter_postproc()
-            accepted = all(each.apply(schedule) for each in self._postprocessors)
+            accepted = all(each.apply(schedule) for each in self._checks(plot))
         except RuntimeError:  # the root of TVM's own errors
             return None
         if not accepted:
             return None
         return Candidate(task_id=self._task.id, trace_json=trace_to_json(schedule.trace))
+
+    def _checks(self, plot: int) -> list[Any]:
+        """TVM's postprocessors of one sketch."""
+        return list(self._contexts[plot].space_generator.postprocs)
 
     def locate(self, candidate: Candidate) -> tuple[int, Genes] | None:
         """The draft that a schedule came from; None if it is none of this space."""
@@ -91,14 +99,43 @@ class DesignSpace:
         return None
 
 
+def _generate(
+    module: Any, target: Any, generator: Any, name: str, seed: int
+) -> tuple[Any, list[Any]]:
+    """The context of some rules, which owns their postprocessors, and a schedule of each sketch."""
+    from tvm.s_tir.meta_schedule import TuneContext
+
+    context = TuneContext(
+        module,
+        target=target,
+        space_generator=generator,
+        search_strategy="replay-trace",
+        task_name=name,
+        rand_state=seed % (2**31 - 2) + 1,
+        num_threads=1,
+    )
+    schedules = list(context.generate_design_space())
+    for each in context.space_generator.postprocs:
+        each._initialize_with_tune_context(context)
+    return context, schedules
+
+
 def _generator(target: Any) -> Any:
     """TVM's rules for a target."""
     from tvm.s_tir.meta_schedule.space_generator import PostOrderApply
 
     if str(target.kind.name) != "cuda":
         return PostOrderApply()
-    # By itself TVM takes the rules for tensor cores, whose intrinsics take half a minute to parse.
+    # By itself TVM takes the rules for tensor cores instead of these, all kinds of them.
     return PostOrderApply(sch_rules="cuda", postprocs="cuda", mutator_probs="cuda")
+
+
+def _tensor_core_generator(group: Group) -> Any:
+    from tvm.s_tir.meta_schedule.space_generator import PostOrderApply
+
+    kind = "cuda-tensorcore"
+    rules = tensor_core_rules(group)
+    return PostOrderApply(sch_rules=rules, postprocs=kind, mutator_probs=kind)
 
 
 def _plot(module: Any, target: Any, schedule: Any) -> Plot:
@@ -113,6 +150,17 @@ def _plot(module: Any, target: Any, schedule: Any) -> Plot:
     # TVM moves a location that is too deep to the deepest legal one: one gene value for each.
     sketch = Sketch.parse(trace_json, (INLINED, AT_ROOT, *range(nest.reduction_depth)))
     return Plot(sketch=sketch, nest=replace(nest, sketch=sketch))
+
+
+def _tensor_plot(module: Any, schedule: Any) -> Plot | None:
+    """A sketch for tensor cores; None where the rule left the product alone."""
+    trace_json = trace_to_json(schedule.trace.simplified(True))
+    if not uses_tensor_cores(trace_json):
+        return None
+    trace_json = with_padded_rows(trace_json)
+    sketch = Sketch.parse(trace_json, (INLINED, AT_ROOT, *range(_MOST_LOOPS)))
+    blocks = blocks_of(replay(module, trace_json).mod)
+    return Plot(sketch=sketch, tensor=tensor_kernel_of(sketch, blocks))
 
 
 def _gpu_plot(module: Any, target: Any, trace_json: str) -> Plot:

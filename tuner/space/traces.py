@@ -5,15 +5,30 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tune_farm.tuner.space.intrinsics import named_intrinsics, register_intrinsics
+
 
 def trace_to_json(trace: Any) -> str:
     """The JSON text of a TVM `Trace`; equal traces give equal text."""
     import tvm_ffi
-    from tvm.s_tir.meta_schedule.utils import _json_de_tvm
 
     # `Trace.as_json` leaves TVM integers inside, which no JSON writer takes.
     as_json = tvm_ffi.get_global_func("s_tir.schedule.TraceAsJSON")
-    return json.dumps(_json_de_tvm(as_json(trace, False)), separators=(",", ":"))
+    return json.dumps(_plain(as_json(trace, False)), separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    """What Python's JSON writer takes in place of TVM's own containers, numbers and index maps."""
+    import tvm
+    import tvm_ffi
+    from tvm.s_tir.meta_schedule.utils import _json_de_tvm
+
+    if isinstance(value, tvm.tirx.IndexMap):
+        # As TVM reads them: JSON text of its own, as a text.
+        return json.dumps(json.loads(tvm.ir.save_json(value)), separators=(",", ":"))
+    if isinstance(value, tvm_ffi.Array):
+        return [_plain(each) for each in value]
+    return _json_de_tvm(value)
 
 
 def replay(module: Any, trace_json: str) -> Any:
@@ -28,6 +43,7 @@ def replay(module: Any, trace_json: str) -> Any:
     from tvm.s_tir import Schedule
     from tvm.s_tir.schedule import Trace
 
+    register_intrinsics(named_intrinsics(trace_json))
     schedule = Schedule(module)
     Trace.apply_json_to_schedule(json.loads(trace_json), schedule)
     return schedule

@@ -53,7 +53,7 @@ class MetaScheduleStrategy:
         self._module = tvm.ir.load_json(task.module_json)
         self._target = tvm.target.Target(task.target_json)
         self._arguments = ms.arg_info.ArgInfo.from_entry_func(self._module, False)
-        load_intrinsics(self._target)
+        load_intrinsics(self._target, everything=True)  # its rules name all of a GPU's
         self._database = ms.database.MemoryDatabase()
         self._workload = self._database.commit_workload(self._module)
         self._contexts = {

@@ -17,12 +17,13 @@ import tvm
 from benchmarks.h100 import H100, H100_TARGET_JSON
 from tests.tuner import cuda_operators, operators
 from tests.tuner.cuda_operators import cuda_task
-from tune_farm.tuner.build import cuda_compile
+from tune_farm.tuner.build import cuda_build, cuda_compile
 from tune_farm.tuner.build.cuda_build import PrunedError, build_cuda, schedule_by_default
 from tune_farm.tuner.build.cuda_compile import (
     Compiled,
     CudaCompileError,
     compile_cuda,
+    include_folder,
     lean_source,
     missing_compiler,
 )
@@ -30,8 +31,10 @@ from tune_farm.tuner.build.cuda_usage import usage_of
 from tune_farm.tuner.build.pool import BuildOptions, BuildPool
 from tune_farm.tuner.interfaces import Artifact, BuildFailure
 from tune_farm.tuner.loop import untuned
+from tune_farm.tuner.predictor.gpu_laws import GpuLaws, gpu_tiles
 from tune_farm.tuner.predictor.gpu_limits import gpu_fits
 from tune_farm.tuner.space.design import DesignSpace
+from tune_farm.tuner.space.intrinsics import load_intrinsics
 from tune_farm.tuner.space.traces import replay
 from tune_farm.tuner.types import Candidate, Fault, Task
 
@@ -193,3 +196,62 @@ def test_an_untuned_operator_is_bound_to_threads(function: Any) -> None:
     assert "blockIdx.x" in text
     assert "threadIdx.x" in text
     assert str(module) == before
+
+
+@needs_compiler
+@pytest.mark.skipif(include_folder() is None, reason="no headers of a CUDA toolkit")
+@pytest.mark.parametrize(("dtype", "architecture"), [("float16", "sm_80"), ("bfloat16", "sm_90a")])
+def test_half_precision_products_run_on_tensor_cores(
+    dtype: str, architecture: str, tmp_path: Path
+) -> None:
+    attributes = {**json.loads(H100_TARGET_JSON), "arch": architecture}
+    half = replace(
+        cuda_task(cuda_operators.half_product(dtype)), target_json=json.dumps(attributes)
+    )
+    space = DesignSpace(half, seed=1)
+    index = next(place for place, plot in enumerate(space.plots) if plot.tensor is not None)
+    plot = space.plots[index]
+    genes = plot.sketch.draw(500, np.random.default_rng(0))
+    genes = genes[GpuLaws(H100).fits(plot, genes)]
+    cheap = genes[(gpu_tiles(plot, genes) or ())[0].code.argmin()]
+    candidate = space.realize(index, cheap)
+    assert candidate is not None
+    seen: list[Compiled] = []
+
+    def compiled(source: str, arch: str) -> Compiled:
+        seen.append(compile_cuda(source, arch))
+        return seen[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuda_build, "compile_cuda", compiled)
+        build_cuda(
+            scheduled(half, candidate),
+            tvm.target.Target(half.target_json),
+            str(tmp_path / "product.so"),
+            is_new=lambda _: None,
+        )
+
+    assert (tmp_path / "product.so").stat().st_size > len(seen[0].cubin) > 0
+    assert matrix_instructions(seen[0].cubin) > 0
+
+
+def matrix_instructions(cubin: bytes) -> int:
+    """HMMA instructions of 128 bits, whose opcode is their lowest 12 bits, since Volta."""
+    # Sections of code start at multiples of 128 bytes.
+    words = np.frombuffer(cubin[: len(cubin) // 16 * 16], dtype="<u8")[::2]
+    return int(((words & 0xFFF) == _HMMA).sum())
+
+
+_HMMA = 0x23C
+
+
+@needs_compiler
+@pytest.mark.skipif(include_folder() is None, reason="no headers of a CUDA toolkit")
+def test_untuned_half_precision_products_build(tmp_path: Path) -> None:
+    half = cuda_task(cuda_operators.half_product())
+    load_intrinsics(target())  # TVM's default schedule takes tensor cores, and finds what it needs
+
+    module = schedule_by_default(tvm.ir.load_json(half.module_json), target())
+    build_cuda(module, target(), str(tmp_path / "untuned.so"), is_new=None)
+
+    assert (tmp_path / "untuned.so").exists()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tune_farm.tuner.predictor.gpu_tiles import GpuTiles
@@ -58,4 +60,5 @@ def gpu_tiles(**changes: float) -> GpuTiles:
         "code": 300.0,
     }
     assert changes.keys() <= fields.keys(), changes
-    return GpuTiles(**{name: np.array([value]) for name, value in (fields | changes).items()})
+    arrays: Any = {name: np.array([value]) for name, value in (fields | changes).items()}
+    return GpuTiles(**arrays)

@@ -77,7 +77,7 @@ def test_tiles_are_finite_and_cover_the_operator(seed: int, place: int) -> None:
     for kernel, tiles in zip(
         plot.kernels, cuda_tiles(plot.kernels, plot.sketch, genes), strict=True
     ):
-        for name in tiles.__slots__:
+        for name in set(tiles.__slots__) - {"on_tensor_cores"}:
             values: Any = getattr(tiles, name)
             assert values.shape == (200,), name
             assert np.isfinite(values).all(), name
