@@ -32,7 +32,7 @@ TIMEOUT_SECONDS = 7200.0
 #: What ours may need beside its search: start, finalists, end-to-end check.
 OVERHEAD_SECONDS = 60.0
 #: Of the quick form, which has to end within minutes: TVM evolves from less, ours ends early.
-QUICK_POPULATION, QUICK_BUDGET_SECONDS = 32, 30.0
+QUICK_POPULATION, QUICK_BUDGET_SECONDS = 32, 40.0
 #: Operators of the quick form (1x1, 3x3, 1x1): as `tasks` counts them, as given and packed.
 QUICK_MODEL, QUICK_GIVEN, QUICK_PACKED = "resnet18", (5, 6, 9), (6, 7, 10)
 ROUNDS = 20

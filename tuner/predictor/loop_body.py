@@ -24,9 +24,10 @@ Ints = NDArray[np.int64]
 
 #: TVM vectorizes an innermost loop of at most so many elements (`meta_schedule.vectorize`).
 _MOST_VECTORIZED = 64
-#: Statements that LLVM unrolls where TVM's annotation does not (its threshold is a few hundred
-#: instructions).
+#: Statements that LLVM unrolls where TVM's annotation does not. Its threshold is a few hundred
+#: instructions; of scalar statements most are of indices, which unrolling makes constants.
 _UNROLLED_ANYWAY = 32.0
+_SCALARS_UNROLLED_ANYWAY = 128.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +174,8 @@ def _start(
     nest: Nest, genes: Genes, extents: Ints, innermost: Ints, by_tvm: NDArray[np.bool_]
 ) -> Ints:
     """Loops around the body: whole inner loops are unrolled, up to a number of statements."""
-    limit = np.maximum(_UNROLLED_ANYWAY, _unrolled(nest, genes))
+    by_llvm = np.where(by_tvm, _UNROLLED_ANYWAY, _SCALARS_UNROLLED_ANYWAY)
+    limit = np.maximum(by_llvm, _unrolled(nest, genes))
     statements = np.ones(len(genes))
     start = np.full(len(genes), extents.shape[1], dtype=np.int64)
     goes_on = np.ones(len(genes), dtype=bool)
