@@ -39,7 +39,6 @@ from tune_farm.server.run_directory import (
 from tune_farm.server.search import Search
 from tune_farm.server.state import FarmState, Limits
 from tune_farm.server.tvm_export import export_database
-from tune_farm.server.variants import costs_of
 from tune_farm.server.verdict import Verdict
 from tune_farm.sharding.layout import Layout
 from tune_farm.tuner.build.pool import BuildOptions
@@ -312,7 +311,7 @@ def _state(config: RunConfig, prepared: Prepared, journal: Journal) -> FarmState
     failed = still_failed(journal.records) if config.retry_failed else {}
     return FarmState(
         Ledger(prepared.tasks, journal.records),
-        costs_of(costs, alternatives),
+        costs,
         limits,
         alternatives,
         retries=[task.id for task in prepared.tasks if task.id in failed],

@@ -28,6 +28,7 @@ from tune_farm.server.ledger import Ledger
 from tune_farm.server.variants import (
     Alternatives,
     Standing,
+    costs_of,
     tasks_behind,
     tasks_unused,
     tiles_of,
@@ -101,6 +102,7 @@ class FarmState:
         self.assignments: dict[str, Assignment | None] = {}  #: by client present; None = idle
         self.shards: dict[str, tuple[str, ...]] = {}  #: by client present: its tasks
         self._costs = dict(costs)
+        self._begun_by = costs_of(costs, self.alternatives)  #: the costliest first
         self._limits = limits
         self._retries = dict.fromkeys(retries)  #: tasks whose retries are not given yet, in order
         self._orders = 0  #: ids given so far
@@ -269,8 +271,8 @@ class FarmState:
         }
         progresses = {task_id: self.ledger.entries[task_id].progress for task_id in waiting}
         shard = waiting.intersection(self.shards.get(client, ()))
-        own = next_task(progresses.values(), shard, self._costs)
-        any_task = next_task(progresses.values(), waiting, self._costs)
+        own = next_task(progresses.values(), shard, self._begun_by)
+        any_task = next_task(progresses.values(), waiting, self._begun_by)
         if any_task is None:
             return []
         if own is None or _promises_more(progresses[any_task], progresses[own]):

@@ -90,15 +90,21 @@ def tasks_unused(every: Iterable[Alternatives], standings: Standings) -> dict[st
 
 
 def costs_of(costs: Mapping[str, float], every: Iterable[Alternatives]) -> dict[str, float]:
-    """Costs by which tasks are begun: those of a variant together, as its costliest.
+    """Costs by which tasks are begun: what a variant adds comes after every operator as lowered.
 
-    Measured in part it can't be chosen: even a short budget must reach its transforms.
+    A short budget must not leave an operator as it was because another one is tried twice. Those of
+    a variant count together, as its costliest: measured in part it can't be chosen.
     """
-    together = dict(costs)
-    for variant in (variant for alternatives in every for variant in alternatives.variants):
-        most = max(costs[task] for task in variant.tasks)
-        together |= {task: max(together[task], most) for task in variant.tasks}
-    return together
+    alternatives = tuple(every)
+    lowered = {task for each in alternatives for task in each.variants[0].tasks}
+    most = max(costs.values(), default=0.0)
+    together: dict[str, float] = {}
+    for variant in (variant for each in alternatives for variant in each.variants[1:]):
+        cost = max(costs[task] for task in variant.tasks) - 2.0 * most - 1.0
+        for task in variant.tasks:
+            if task not in lowered:
+                together[task] = max(cost, together.get(task, cost))
+    return dict(costs) | together
 
 
 def names_of(every: Iterable[Alternatives]) -> dict[str, str]:

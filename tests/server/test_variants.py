@@ -117,15 +117,16 @@ def test_a_task_that_another_operator_needs_goes_on() -> None:
     assert names_of([BOTH, second])["in 4"] == "winograd 4x4"
 
 
-def test_a_variants_transforms_are_begun_with_its_product() -> None:
-    costs = {"whole": 9.0, "other": 2.0, "product 2": 5.0, "product 4": 3.0}
+def test_what_a_variant_adds_is_begun_after_all_operators_and_together() -> None:
+    costs = {"whole": 9.0, "other": 0.2, "product 2": 5.0, "product 4": 3.0}
     transforms = dict.fromkeys(("in 2", "out 2", "in 4", "out 4"), 0.1)
 
-    assert costs_of(costs | transforms, [BOTH]) == {
-        **costs,
-        **dict.fromkeys(("in 2", "out 2"), 5.0),
-        **dict.fromkeys(("in 4", "out 4"), 3.0),
-    }
+    order = costs_of(costs | transforms, [BOTH])
+
+    assert (order["whole"], order["other"]) == (9.0, 0.2)
+    assert order["in 2"] == order["out 2"] == order["product 2"]
+    assert order["in 4"] == order["out 4"] == order["product 4"]
+    assert 0.0 > order["product 2"] > order["product 4"]
 
 
 def test_what_is_not_used_says_why() -> None:
