@@ -38,9 +38,7 @@ class RunConfig:
     predictor: Literal["tile", "none"]  # of drafts
     keep: float  # part of the drafts that may be measured
     explore: float  # part of what is measured that is taken from the rest
-    memory: (
-        Path | None
-    )  # folder of what predictors learned in all runs; None: neither read nor kept
+    memory: Path | None  # folder of what all runs taught; None: neither read nor kept
     check: bool  # outputs are compared with the untuned operators' and model's
     seed: int
     population: int  # of the evolutionary search

@@ -112,9 +112,8 @@ class PredictorSummary:
     recall_at_keep: float | None
     audited: int
     regret: float | None = None  # best kept over best of all measured, less 1
-    kendall_all: float | None = (
-        None  # of all drafts, kept and rejected; spearman is of the measured
-    )
+    #: Of all drafts, kept and rejected; spearman is of the measured.
+    kendall_all: float | None = None
     chance_tasks: int = 0  # tasks that it ranked no better than chance: there it stepped back
 
 

@@ -16,17 +16,26 @@ _DEPTH = 4
 class BoostedTrees:
     """A fitted regression; the same rows give the same trees."""
 
-    def __init__(self, features: NDArray[np.float32], target: Floats, *, threads: int) -> None:
+    def __init__(
+        self,
+        features: NDArray[np.floating[Any]],
+        target: Floats,
+        *,
+        threads: int,
+        base: float | None = None,
+    ) -> None:
         """Fit.
 
         Args:
-            features: (rows, features) float32.
-            target: (rows,) float64, around zero.
+            features: (rows, features).
+            target: (rows,) float64.
             threads: that fitting and predicting may use.
+            base: where the trees begin; None: at the target's mean.
         """
         import xgboost
 
         self._threads = threads
+        begin = {} if base is None else {"base_score": base}
         self._model: Any = xgboost.train(
             {
                 "max_depth": _DEPTH,
@@ -37,13 +46,14 @@ class BoostedTrees:
                 "nthread": threads,
                 "seed": 0,
                 "verbosity": 0,
+                **begin,
             },
             xgboost.DMatrix(features, target, nthread=threads),
             num_boost_round=_ROUNDS,
         )
 
-    def predict(self, features: NDArray[np.float32]) -> Floats:
-        """(rows,) float64 for (rows, features) float32."""
+    def predict(self, features: NDArray[np.floating[Any]]) -> Floats:
+        """(rows,) float64 for (rows, features)."""
         import xgboost
 
         found = self._model.predict(xgboost.DMatrix(features, nthread=self._threads))

@@ -8,11 +8,10 @@ these push whatever it holds for good away from the top.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tune_farm.tuner.predictor.boosted import BoostedTrees
 from tune_farm.tuner.predictor.gaussian_process import GaussianProcess, fit_process
 
 Floats = NDArray[np.float64]
@@ -21,8 +20,6 @@ Floats = NDArray[np.float64]
 _LEAST_ROWS = 12
 #: A process takes time with the cube of its rows: the latest.
 _MOST_ROWS = 256
-_ROUNDS = 60
-_DEPTH = 4
 
 
 class Correction:
@@ -39,7 +36,7 @@ class Correction:
         self._errors: list[float] = []  #: log2(measured / law), one a row
         self._fitted = 0  #: rows at the last fit
         self._process: GaussianProcess | None = None
-        self._trees: Any = None
+        self._trees: BoostedTrees | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -54,11 +51,9 @@ class Correction:
     def factor(self, decisions: Floats) -> Floats:
         """What the law is to be multiplied with, (drafts,)."""
         self._fit()
-        if self._process is None:
+        if self._process is None or self._trees is None:
             return np.full(len(decisions), 2.0 ** (np.median(self._errors or [0.0])))
-        import xgboost
-
-        learned = self._trees.predict(xgboost.DMatrix(decisions, nthread=self._threads))
+        learned = self._trees.predict(decisions)
         return np.asarray(np.exp2((self._process.mean_at(decisions) + learned) / 2))
 
     def doubt(self, decisions: Floats) -> Floats:
@@ -71,23 +66,8 @@ class Correction:
     def _fit(self) -> None:
         if len(self._errors) == self._fitted or not self.is_ready:
             return
-        import xgboost
-
         self._fitted = len(self._errors)
         rows, errors = np.stack(self._rows), np.array(self._errors)
         self._process = fit_process(rows[-_MOST_ROWS:], errors[-_MOST_ROWS:], self._reference)
-        self._trees = xgboost.train(
-            {
-                "max_depth": _DEPTH,
-                "eta": 0.15,
-                "min_child_weight": 2,
-                "subsample": 0.8,
-                "lambda": 2.0,
-                "base_score": float(np.median(errors)),
-                "nthread": self._threads,
-                "seed": 0,
-                "verbosity": 0,
-            },
-            xgboost.DMatrix(rows, errors, nthread=self._threads),
-            num_boost_round=_ROUNDS,
-        )
+        base = float(np.median(errors))
+        self._trees = BoostedTrees(rows, errors, threads=self._threads, base=base)

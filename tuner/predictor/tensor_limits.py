@@ -16,11 +16,10 @@ from tune_farm.tuner.predictor.tensor_tiles import (
     tensor_tiles,
     tiling_of,
 )
+from tune_farm.tuner.space.design import MOST_STATIC_SHARED_BYTES
 from tune_farm.tuner.space.sketch import Genes, Sketch
 from tune_farm.tuner.space.tensor_kernel import TensorKernel
 
-#: CUDA's limit for shared memory of a size that is part of the code, on every device so far.
-_MOST_STATIC_BYTES = 48 << 10
 #: CUDA's limit for the grid's second dimension, which TVM's rule binds the outermost parts to.
 _MOST_SECOND_BLOCKS = 65_535
 #: Statements of an unrolled body, each a matrix instruction or a vector load.
@@ -57,7 +56,7 @@ def tensor_fits(kernel: TensorKernel, sketch: Sketch, genes: Genes, gpu: Gpu) ->
         accepted
         & is_launchable(tiles, gpu)
         & (tiles.registers <= most_registers(tiles, gpu))
-        & (sum_bytes(sizes) <= _MOST_STATIC_BYTES)
+        & (sum_bytes(sizes) <= MOST_STATIC_SHARED_BYTES)
         & (second <= _MOST_SECOND_BLOCKS)
         & (product_statements(sizes) <= limit)
         & (tiles.code <= _MOST_CODE)

@@ -29,7 +29,7 @@ _MOST_LOOPS = 32
 #: CUDA's limit for arrays of a size that is part of the code, on every device so far. Beyond it,
 #: shared memory is asked for at the launch, which TVM does for buffers in "shared.dyn": its runtime
 #: raises the kernel's limit (cuFuncSetAttribute) from 48 KiB on, up to what the device opts in to.
-_MOST_STATIC_SHARED_BYTES = 48 << 10
+MOST_STATIC_SHARED_BYTES = 48 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ def _tensor_plot(module: Any, schedule: Any) -> Plot | None:
 
 
 def _gpu_plot(module: Any, target: Any, trace_json: str) -> Plot:
-    if int(target.attrs["max_shared_memory_per_block"]) > _MOST_STATIC_SHARED_BYTES:
+    if int(target.attrs["max_shared_memory_per_block"]) > MOST_STATIC_SHARED_BYTES:
         trace_json = with_dynamic_shared_memory(trace_json)
     sketch = Sketch.parse(trace_json, (INLINED, AT_ROOT, *range(_MOST_LOOPS)))
     blocks = blocks_of(replay(module, trace_json).mod)
