@@ -130,13 +130,21 @@ def _known(module: Any, tasks: Iterable[Any]) -> dict[str, tuple[int, str]]:
 
     from tune_farm.sharding.extract import normalize, workload_id
 
-    by_id = {task.id: (task.reduction_length, task.name) for task in tasks}
+    # A norm sums up as many values as a product: it is none.
+    by_id = {
+        task.id: (task.reduction_length if _is_product(task.kind) else 1, task.name)
+        for task in tasks
+    }
     found = {}
     for variable, function in module.functions_items():
         if isinstance(function, tirx.PrimFunc):
             key = workload_id(normalize(function))
             found[variable.name_hint] = by_id.get(key, (1, variable.name_hint))
     return found
+
+
+def _is_product(kind: str) -> bool:
+    return any(word in kind for word in ("conv", "matmul", "dense"))
 
 
 def onnxruntime(model: str, directory: Path) -> Ledger:
