@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tune_farm.client.devices.compiler import require_compiler
-from tune_farm.client.devices.nvml import list_gpus
+from tune_farm.client.devices.gpus import list_gpus
 from tune_farm.client.devices.trial import Trial, try_out, try_probe
 from tune_farm.tuner.errors import EnvironmentUnusableError
 

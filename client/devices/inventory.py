@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tune_farm.client.devices.cpu import cpu_device, usable_cores
-from tune_farm.client.devices.nvml import Gpu, list_gpus
+from tune_farm.client.devices.gpus import Gpu, list_gpus
+from tune_farm.client.sim.gpus import SimulatedGpu, simulated_gpu
 from tune_farm.tuner.errors import EnvironmentUnusableError, UsageError
 from tune_farm.tuner.types import Device
 
@@ -27,8 +28,9 @@ class Selection:
     """The device that a command works on."""
 
     device: Device
-    cores: tuple[int, ...]  # the cores of a CPU; of a GPU's host later
+    cores: tuple[int, ...]  # of the CPU, the host's if the device is none
     reason: str  # for the user: why it is this one; empty if it was asked for by name
+    simulated: SimulatedGpu | None = None  # what the device is, if it does not exist
 
 
 def take_inventory() -> Inventory:
@@ -53,10 +55,12 @@ def select(spec: str) -> Selection:
         return _cpu("")
     if spec.startswith(("GPU-", "MIG-")) or spec == "cuda" or (kind == "cuda" and name.isdecimal()):
         raise _no_gpu(spec)
-    if separator and kind in ("sim", "replay") and name:
+    if separator and kind == "sim" and name:
+        gpu = simulated_gpu(spec)
+        return Selection(device=gpu.device(), cores=usable_cores(), reason="", simulated=gpu)
+    if separator and kind == "replay" and name:
         raise UsageError(
-            f"device {spec!r}: {'simulated' if kind == 'sim' else 'replayed'} devices are not "
-            "available in this version",
+            f"device {spec!r}: replayed devices are not available in this version",
             "use --device cpu",
         )
     raise UsageError(f"device {spec!r} is not a device", f"give {_FORMS}")

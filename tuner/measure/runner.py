@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from tune_farm.tuner.children.spawn import Birth, Child, ChildDiedError, ChildSilentError
 from tune_farm.tuner.interfaces import Artifact, RunReport
@@ -13,6 +15,8 @@ from tune_farm.tuner.measure.messages import ChildReady, MeasureDone, MeasureJob
 from tune_farm.tuner.types import Failed, Fault, Outcome, StageSeconds, Task
 
 _START_TIMEOUT_SECONDS = 60.0
+#: The child for real devices: TVM's runtime.
+REAL_CHILD = "tune_farm.tuner.measure.child"
 #: Signals by which an operator ends its process itself; any other end is not its doing.
 _FAULT_BY_SIGNAL = {
     signal.SIGSEGV: Fault.ILLEGAL_ACCESS,
@@ -38,8 +42,27 @@ class ChildRunner:
     """Measures artifacts of one task at a time; implements `interfaces.Runner`."""
 
     def __init__(
-        self, *, cores: tuple[int, ...], scratch: Path, options: RunOptions, name: str
+        self,
+        *,
+        cores: tuple[int, ...],
+        scratch: Path,
+        options: RunOptions,
+        name: str,
+        role: str = REAL_CHILD,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        """Start the child.
+
+        Args:
+            cores: that it may use.
+            scratch: where reference outputs and its stderr go.
+            options: limits.
+            name: prefix of all names.
+            role: module of the child.
+            environment: what it is born with besides; a share, for one.
+        """
+        self._role = role
+        self._environment = environment
         self._cores = cores
         self._scratch = scratch
         self._options = options
@@ -148,12 +171,12 @@ class ChildRunner:
         self._born += 1
         child = Child(
             Birth(
-                role="tune_farm.tuner.measure.child",
+                role=self._role,
                 name=f"{self._name}-measure-{self._born}",
                 cores=self._cores,
                 threads=len(self._cores),
                 scratch=self._scratch,
-                environment={"TVM_USE_RUNTIME_LIB": "1"},
+                environment={"TVM_USE_RUNTIME_LIB": "1", **self._environment},
             )
         )
         try:
