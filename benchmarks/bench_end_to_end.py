@@ -1,26 +1,33 @@
 """Claim: a tuned ResNet-50 takes at most twice onnxruntime's time on the same cores.
 
-Each model is tuned by the command that users type; then both builds run in turn, one at a time.
+Each model is tuned by the command that users type; then all builds run in turn, one at a time:
+ours, onnxruntime's, and PyTorch's where an interpreter has it.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0:0] = [] if str(ROOT) in sys.path else [str(ROOT)]  # also as a plain script
 
 from benchmarks.report import Report, print_report, write_report  # noqa: E402
-from benchmarks.turns import holding, time_in_turn  # noqa: E402
+from benchmarks.turns import holding, side_command, time_in_turn  # noqa: E402
 from benchmarks.watch import watch  # noqa: E402
 
 CLAIM = "latency of tuned ResNet-50, ours / onnxruntime's on the same cores, is at most 2.0"
@@ -28,6 +35,8 @@ MODELS = {True: ("resnet18",), False: ("resnet50", "bert-base")}  # by --quick
 BUDGETS = {True: "90s", False: "10m"}
 ROUNDS = {True: 15, False: 40}
 SIDES = ("tune-farm", "onnxruntime")
+#: PyTorch as people call it, and through its own compiler.
+TORCH_MODES = ("eager", "compiled")
 TIMEOUT_SECONDS = 3600.0
 
 
@@ -41,6 +50,28 @@ def tune(model: str, budget: str, seed: int, out: Path, environment: dict[str, s
         timeout_seconds=TIMEOUT_SECONDS,
     )
     return run.seconds
+
+
+def knows_torch(python: str) -> bool:
+    """Whether an interpreter has what PyTorch's models need."""
+    probe = "import torch, torchvision, transformers"
+    return subprocess.run([python, "-c", probe], capture_output=True, check=False).returncode == 0
+
+
+def torch_commands(python: str, model: str) -> dict[str, list[str]]:
+    script = str(ROOT / "benchmarks" / "torch_latency.py")
+    return {f"PyTorch {mode}": [python, script, mode, model] for mode in TORCH_MODES}
+
+
+def latencies(
+    commands: dict[str, list[str]], environment: dict[str, str], rounds: int
+) -> dict[str, list[float]]:
+    """Seconds of each run of each side; one runs at a time."""
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(holding(command, environment)) for command in commands.values()
+        ]
+        return dict(zip(commands, time_in_turn(processes, rounds), strict=True))
 
 
 def rows_of(
@@ -75,6 +106,32 @@ def rows_of(
     return rows
 
 
+def ratios(model: str, seconds: dict[str, list[float]]) -> dict[str, float]:
+    """Ours over each rival's; onnxruntime's is the one that the claim is about."""
+    medians = {side: statistics.median(runs) for side, runs in seconds.items()}
+    name = model.replace("-", "_")
+    found = {}
+    for side in list(medians)[1:]:
+        rival = "" if side == "onnxruntime" else f"_{side.replace(' ', '_').lower()}"
+        found[f"{name}{rival}_latency_ratio"] = medians[SIDES[0]] / medians[side]
+    return found
+
+
+def budget_of(run: Path) -> str:
+    """What the run was given."""
+    seconds = tomllib.loads((run / "config.toml").read_text()).get("budget_seconds")
+    return "no limit of time" if seconds is None else f"{seconds:.0f} s"
+
+
+def notes_of(model: str, summary: dict[str, Any], budget: str) -> list[str]:
+    return [
+        f"{model}: 'tune-farm run {model} --sm-share 100', {budget}: "
+        f"{summary['trials']['measured']} candidates measured, tensors {summary['layout']}, "
+        f"{summary['wall_seconds']:.0f} s from start to end",
+        f"{model}: costliest operators: {costliest(summary)}",
+    ]
+
+
 def costliest(summary: dict[str, Any]) -> str:
     """The operators that take most of the tuned model's time."""
     tasks = [
@@ -95,40 +152,48 @@ def main() -> None:
     parser.add_argument("--budget", help="of each run; 10m if left out")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--models", help="names, separated by commas")
+    parser.add_argument(
+        "--runs",
+        nargs="+",
+        type=Path,
+        metavar="DIR",
+        help="run directories of these models in the place of new runs",
+    )
+    parser.add_argument(
+        "--torch",
+        default=sys.executable,
+        metavar="PYTHON",
+        help="an interpreter with torch, torchvision and transformers; this one if left out",
+    )
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(f"ended by signal {number}"))
     models = arguments.models.split(",") if arguments.models else MODELS[arguments.quick]
     budget = arguments.budget or BUDGETS[arguments.quick]
     environment = {"PYTHONPATH": str(ROOT), "TVM_NUM_THREADS": str(len(os.sched_getaffinity(0)))}
+    has_torch = knows_torch(arguments.torch)
     rows: list[dict[str, Any]] = []
     results: dict[str, float] = {}
     notes = [
-        f"tuned by 'tune-farm run MODEL --sm-share 100 --budget {budget} --seed {arguments.seed}'",
-        "both sides: the same graph, weights and inputs, fp32, all cores, one run at a time",
+        "all sides: the same graph and sizes, fp32, all cores, one run at a time",
+        "PyTorch: torchvision's or transformers' model with weights of its own, as it is and "
+        "through torch.compile"
+        if has_torch
+        else "PyTorch: skipped, torch, torchvision and transformers are not installed",
     ]
-    for model in models:
+    for place, model in enumerate(models):
         with tempfile.TemporaryDirectory() as folder:
-            out = Path(folder) / "run"
-            print(f"tuning {model} for {budget} …", file=sys.stderr, flush=True)
-            wall = tune(model, budget, arguments.seed, out, environment)
+            out = arguments.runs[place] if arguments.runs else Path(folder) / "run"
+            if not arguments.runs:
+                print(f"tuning {model} for {budget} …", file=sys.stderr, flush=True)
+                tune(model, budget, arguments.seed, out, environment)
             summary = json.loads((out / "summary.json").read_text())
-            with (
-                holding("tune-farm", model, out, environment) as ours,
-                holding("onnxruntime", model, out, environment) as theirs,
-            ):
-                times = time_in_turn((ours, theirs), ROUNDS[arguments.quick])
-        seconds = dict(zip(SIDES, times, strict=True))
+            commands = {side: side_command(side, model, out) for side in SIDES}
+            if has_torch:
+                commands |= torch_commands(arguments.torch, model)
+            seconds = latencies(commands, environment, ROUNDS[arguments.quick])
+            notes += notes_of(model, summary, budget_of(out))
         rows += rows_of(model, seconds, summary)
-        medians = {side: statistics.median(runs) for side, runs in seconds.items()}
-        name = model.replace("-", "_")
-        results[f"{name}_latency_ratio"] = medians["tune-farm"] / medians["onnxruntime"]
-        notes += [
-            f"{model}: {summary['trials']['measured']} candidates measured, tensors "
-            f"{summary['layout']}, {wall:.0f} s from start to end",
-            f"{model}: costliest operators: {costliest(summary)}",
-        ]
-    if importlib.util.find_spec("torch") is None:
-        notes.append("PyTorch: skipped, torch is not installed")
+        results |= ratios(model, seconds)
     report = Report(
         claim=CLAIM,
         quick=arguments.quick,

@@ -18,13 +18,16 @@ from benchmarks.report import ROOT
 PAUSE_SECONDS = 0.3
 
 
+def side_command(side: str, model: str, out: Path) -> list[str]:
+    """What holds one side's build of a model."""
+    return [sys.executable, "-m", "benchmarks.latency", side, model, str(out)]
+
+
 @contextmanager
-def holding(
-    side: str, model: str, out: Path, environment: dict[str, str]
-) -> Iterator[subprocess.Popen[str]]:
+def holding(command: Sequence[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     """A process that holds one build, ready to run it."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.latency", side, model, str(out)],
+        list(command),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
