@@ -12,7 +12,7 @@ from rich.text import Text
 from tune_farm.cli.options import Configured, configured
 
 if TYPE_CHECKING:
-    from tune_farm.client.devices.checks import Check
+    from tune_farm.client.doctor.check import Check
 
 _UNUSABLE = 5
 _STYLES = {"ok": "green", "failed": "bold red", "note": "yellow"}
@@ -30,7 +30,8 @@ _STYLES = {"ok": "green", "failed": "bold red", "note": "yellow"}
 @configured
 def doctor(full: bool, format: str) -> int:  # noqa: A002 - named by its option
     """Check that this machine can tune; exit 5 if it cannot, each failed line with its remedy."""
-    from tune_farm.client.devices.checks import Status, run_checks
+    from tune_farm.client.doctor.check import Status
+    from tune_farm.client.doctor.checks import run_checks
 
     done = []
     console = Console(highlight=False)
