@@ -137,10 +137,10 @@ def make_target(asked: str | None, device: Device, machine: Cpu | Gpu) -> Any:
     """
     import tvm
 
-    architecture = device.device_class.architecture
-    if asked is None and isinstance(machine, Gpu):
-        return tvm.target.Target(cuda_target(machine, architecture))
     if asked is None:
+        architecture = device.device_class.architecture
+        if isinstance(machine, Gpu):
+            return tvm.target.Target(cuda_target(machine, architecture))
         return tvm.target.Target({"kind": "llvm", "mcpu": architecture, "num-cores": machine.cores})
     try:
         return tvm.target.Target(json.loads(asked) if asked.startswith("{") else asked)
