@@ -108,4 +108,14 @@ def test_the_report_names_the_worst(sweep: Sweep) -> None:
     assert results["recall"] == 0.75
     assert results["worst_recall"] == 0.5
     assert results["regret"] == 0.2
+    assert results["regret_beyond_noise"] == 0.2
     assert results["xgb_256_recall"] == 0.5
+
+
+def test_a_regret_that_noise_explains_is_a_tie(sweep: Sweep) -> None:
+    loud = with_truth(sweep, [1.0] * 100, [[1.0, 3.0], [2.0, 4.0]])
+    near = Verdict(recall=1.0, regret=0.2)
+    outcome = Outcome(name="one", sweep=loud, law=near, ours=(near,), roofline=near, trees=(near,))
+    results = report_of([outcome], quick=True).results
+    assert loud.noise > 0.2
+    assert (results["regret"], results["regret_beyond_noise"]) == (0.2, 0.0)
