@@ -32,7 +32,7 @@ def serve(connection: Connection[Any, Any]) -> None:
         job: MeasureJob = connection.recv()
         started = time.monotonic()
         outcome = kernels.run(job)
-        if isinstance(outcome, Measured) and job.makes_reference:
+        if job.makes_reference and not isinstance(outcome, Failed):
             Path(job.reference).write_bytes(b"")  # there is one, and it says nothing
         connection.send(
             MeasureDone(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Protocol
 
 from tune_farm.tuner.children.spawn import Birth, Child, ChildDiedError, ChildSilentError
 from tune_farm.tuner.interfaces import Artifact, RunReport
@@ -26,6 +27,29 @@ _FAULT_BY_SIGNAL = {
     signal.SIGABRT: Fault.RUN_ERROR,
     signal.SIGTRAP: Fault.RUN_ERROR,
 }
+
+
+class Guard(Protocol):
+    """What a device asks for when a child comes and goes."""
+
+    def greet(self, child: Child) -> None:
+        """Let a new child begin, or raise why it may not."""
+        ...
+
+    def part(self, child: Child) -> None:
+        """End a child, busy or not."""
+        ...
+
+
+class NoGuard:
+    """Of a CPU: nothing has to be asked, and a child may be killed at any time."""
+
+    def greet(self, child: Child) -> None:
+        """Let it begin."""
+
+    def part(self, child: Child) -> None:
+        """End it."""
+        child.kill()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +74,7 @@ class ChildRunner:
         name: str,
         role: str = REAL_CHILD,
         environment: Mapping[str, str] = MappingProxyType({}),
+        guard: Guard | None = None,
     ) -> None:
         """Start the child.
 
@@ -60,7 +85,9 @@ class ChildRunner:
             name: prefix of all names.
             role: module of the child.
             environment: what it is born with besides; a share, for one.
+            guard: what the device asks for when children come and go; None: nothing.
         """
+        self._guard = guard or NoGuard()
         self._role = role
         self._environment = environment
         self._cores = cores
@@ -107,7 +134,7 @@ class ChildRunner:
 
     def close(self) -> None:
         """End the child; safe to call twice."""
-        self._child.kill()
+        self._guard.part(self._child)
 
     def _job(
         self,
@@ -149,7 +176,7 @@ class ChildRunner:
         else:
             assert isinstance(answer, MeasureDone)
             return answer
-        self._child.kill()
+        self._guard.part(self._child)
         self._child = self._new_child()
         return MeasureDone(
             outcome=outcome,
@@ -180,12 +207,13 @@ class ChildRunner:
             )
         )
         try:
+            self._guard.greet(child)
             ready = child.receive(_START_TIMEOUT_SECONDS)
         except BaseException:
-            child.kill()
+            self._guard.part(child)
             raise
         assert isinstance(ready, ChildReady)
         if ready.cores != tuple(sorted(self._cores)):
-            child.kill()
+            self._guard.part(child)
             raise ChildDiedError(None, f"the share is not in force: {ready.cores} != {self._cores}")
         return child
