@@ -20,7 +20,6 @@ class MpsProblem(enum.Enum):
     REFUSES = "look into control.log of the daemon; 'tune-farm doctor' shows where"
     FOREIGN_USER = "ask that user to end the daemon, or unset CUDA_MPS_PIPE_DIRECTORY"
     FOREIGN_SCOPE = "restart that daemon with CUDA_VISIBLE_DEVICES set to this GPU's UUID alone"
-    CEILING = "ask for no more than the ceiling, or give --sm-share auto"
     NOT_ATTACHED = (
         "the pipe directory, /dev/shm and the user id must be the daemon's; in a container: "
         "--ipc=host, and the pipe directory mounted"

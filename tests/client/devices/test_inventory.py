@@ -60,9 +60,18 @@ def test_a_gpu_without_a_driver_is_refused_with_the_remedy(spec: str) -> None:
 
 
 @pytest.mark.usefixtures("one_gpu")
-def test_a_gpu_is_refused_even_where_there_is_one() -> None:
-    with pytest.raises(EnvironmentUnusableError, match="not available in this version"):
-        inventory.select("cuda:0")
+@pytest.mark.parametrize("spec", ["cuda:0", "0", "GPU-"])
+def test_a_gpu_is_refused_even_where_there_is_one(spec: str) -> None:
+    with pytest.raises(EnvironmentUnusableError, match=r"H200.*not available in this version"):
+        inventory.select(spec)
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_a_gpu_that_is_not_there_is_no_version_s_fault() -> None:
+    with pytest.raises(EnvironmentUnusableError, match="1 GPU is granted"):
+        inventory.select("cuda:1")
+    with pytest.raises(UsageError, match="does not exist on this machine"):
+        inventory.select("GPU-2")
 
 
 def test_replayed_devices_are_of_a_later_version() -> None:
