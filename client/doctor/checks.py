@@ -41,7 +41,7 @@ def run_checks(*, full: bool) -> Iterator[Check]:
     """Yield each check as it ends.
 
     Args:
-        full: also start a private Ray cluster and end it.
+        full: also start a private Ray cluster, and prove a share of each GPU; both are ended.
     """
     yield _python()
     yield _tvm_version()
@@ -54,7 +54,7 @@ def run_checks(*, full: bool) -> Iterator[Check]:
     yield _of_trial("Ray", try_out(_RAY_IMPORT, timeout_seconds=60), "pip install 'ray[default]'")
     if full:
         yield _ray_cluster()
-    yield from gpu_checks(os.environ)
+    yield from gpu_checks(os.environ, full=full)
     yield _disk("disk: working folder", Path.cwd())
     yield _disk("disk: temporary folder", Path(tempfile.gettempdir()))
     yield _shared_memory()

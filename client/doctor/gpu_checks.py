@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from tune_farm.client.devices.gpus import Gpu, list_gpus
 from tune_farm.client.devices.granted import granted
 from tune_farm.client.doctor.check import Check, Status
+from tune_farm.client.doctor.share_trial import try_share
 from tune_farm.client.share.mps.errors import MpsError, MpsProblem
 from tune_farm.client.share.mps.survey import look
 
@@ -14,11 +15,12 @@ from tune_farm.client.share.mps.survey import look
 _PROHIBITED = 2
 
 
-def gpu_checks(environment: Mapping[str, str]) -> Iterator[Check]:
+def gpu_checks(environment: Mapping[str, str], *, full: bool) -> Iterator[Check]:
     """Yield each check as it ends.
 
     Args:
         environment: of the process: what was granted, and where MPS is.
+        full: also put a client under a share of each device that was granted.
     """
     listing = list_gpus()
     if not listing.gpus:
@@ -38,7 +40,11 @@ def gpu_checks(environment: Mapping[str, str]) -> Iterator[Check]:
         )
     for gpu in listing.gpus:
         yield from _of_gpu(gpu)
-    yield _mps(environment)
+    mps = _mps(environment)
+    yield mps
+    if full and mps.status is not Status.FAILED:
+        for place in grant.places:
+            yield try_share(place, environment)
 
 
 def _of_gpu(gpu: Gpu) -> Iterator[Check]:

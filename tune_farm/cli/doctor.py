@@ -19,7 +19,11 @@ _STYLES = {"ok": "green", "failed": "bold red", "note": "yellow"}
 
 
 @click.command(cls=Configured, name="doctor", epilog="Example: tune-farm doctor --full")
-@click.option("--full", is_flag=True, help="Also start a private Ray cluster, and end it.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Also start a private Ray cluster, prove a share of each GPU; end both.",
+)
 @click.option(
     "--format",
     type=click.Choice(["table", "json"]),

@@ -31,12 +31,30 @@ class MpsProblem(enum.Enum):
     EXCLUSIVE = "another process holds the GPU: end it, or set the compute mode to DEFAULT"
 
 
+#: By CUresult, of the CUDA driver API.
+_OF_CUDA = {
+    46: MpsProblem.EXCLUSIVE,  # CUDA_ERROR_DEVICE_UNAVAILABLE
+    205: MpsProblem.NOT_ATTACHED,  # mapping failed: /dev/shm is not the daemon's
+    805: MpsProblem.NOT_ATTACHED,
+    806: MpsProblem.FAULT,
+    807: MpsProblem.FAULT,
+    808: MpsProblem.FULL,
+    809: MpsProblem.FULL,
+    810: MpsProblem.FAULT,
+}
+
+
 class MpsError(EnvironmentUnusableError):
     """MPS can't be used, or its share is not in force."""
 
     def __init__(self, problem: MpsProblem, cause: str) -> None:
         super().__init__(cause, problem.value)
         self.problem = problem
+
+    @classmethod
+    def of_cuda(cls, number: int, cause: str) -> MpsError:
+        """What an error of the CUDA driver (CUresult) means where processes share a GPU."""
+        return cls(_OF_CUDA.get(number, MpsProblem.NOT_IN_FORCE), cause)
 
     def __reduce__(self) -> tuple[type[MpsError], tuple[MpsProblem, str]]:  # type: ignore[override]
         return type(self), (self.problem, self.cause)

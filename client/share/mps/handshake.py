@@ -17,18 +17,6 @@ from tune_farm.client.devices.cuda_driver import CudaDevice, CudaDriver, CudaErr
 from tune_farm.client.share.mps.control import Control
 from tune_farm.client.share.mps.errors import MpsError, MpsProblem
 
-#: CUresult values that tell of MPS; what each means to a user.
-_PROBLEMS = {
-    805: MpsProblem.NOT_ATTACHED,
-    806: MpsProblem.FAULT,
-    807: MpsProblem.FAULT,
-    808: MpsProblem.FULL,
-    809: MpsProblem.FULL,
-    810: MpsProblem.FAULT,
-    46: MpsProblem.EXCLUSIVE,  # CUDA_ERROR_DEVICE_UNAVAILABLE
-    205: MpsProblem.NOT_ATTACHED,  # mapping failed: /dev/shm is not the daemon's
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached:
@@ -118,14 +106,14 @@ def _require_client(pid: int, control: Control) -> None:
 
 
 def _refused(attached: Attached, control: Control) -> MpsError:
-    problem = _PROBLEMS.get(attached.error_number, MpsProblem.NOT_IN_FORCE)
     where = f"the MPS daemon in {control.pipe_directory}"
+    problem = MpsError.of_cuda(attached.error_number, "").problem
     if problem is MpsProblem.FAULT:
-        return MpsError(problem, f"{attached.error}; {_state(control)} of {where}")
-    if problem is MpsProblem.FULL:
+        where = f"{_state(control)} of {where}"
+    elif problem is MpsProblem.FULL:
         count = sum(len(control.clients(server)) for server in control.servers())
-        return MpsError(problem, f"{attached.error}: {where} has {count} clients")
-    return MpsError(problem, f"{attached.error}; {where}")
+        where = f"{where} has {count} clients"
+    return MpsError.of_cuda(attached.error_number, f"{attached.error}; {where}")
 
 
 def _state(control: Control) -> str:
