@@ -1,4 +1,4 @@
-"""Puts a client under half of a GPU and has it proven, by an MPS daemon that is there or started."""
+"""Puts a client under half of a GPU and has it proven, by an MPS daemon found or started."""
 
 from __future__ import annotations
 
