@@ -54,7 +54,7 @@ def tune(model: str, budget: str, seed: int, out: Path, environment: dict[str, s
 
 def knows_torch(python: str) -> bool:
     """Whether an interpreter has what PyTorch's models need."""
-    probe = "import torch, torchvision, transformers"
+    probe = "import torch, transformers"
     return subprocess.run([python, "-c", probe], capture_output=True, check=False).returncode == 0
 
 
@@ -211,7 +211,7 @@ def main() -> None:
         "--torch",
         default=sys.executable,
         metavar="PYTHON",
-        help="an interpreter with torch, torchvision and transformers; this one if left out",
+        help="an interpreter with torch and transformers; this one if left out",
     )
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(f"ended by signal {number}"))
@@ -223,10 +223,9 @@ def main() -> None:
     results: dict[str, float] = {}
     notes = [
         "all sides: the same graph and sizes, fp32, all cores, one run at a time",
-        "PyTorch: torchvision's or transformers' model with weights of its own, as it is and "
-        "through torch.compile"
+        "PyTorch: transformers' model with weights of its own, as it is and through torch.compile"
         if has_torch
-        else "PyTorch: skipped, torch, torchvision and transformers are not installed",
+        else "PyTorch: skipped, torch and transformers are not installed",
     ]
     for place, model in enumerate(models):
         with tempfile.TemporaryDirectory() as folder:

@@ -58,8 +58,8 @@ class Ledger:
 class Watch:
     """Called by TVM's virtual machine before and after each function; times them."""
 
-    def __init__(self, reductions: Mapping[str, int]) -> None:
-        self._reductions = reductions
+    def __init__(self, known: Mapping[str, tuple[int, str]]) -> None:
+        self._known = known
         self._started = 0.0
         self._winograd = 0.0  #: seconds of the convolution whose operators run just now
         self._products = 0  #: summed up in each of its outputs
@@ -87,8 +87,9 @@ class Watch:
             key = elements, self._products
             self.entries.append((key, f"{name} (winograd)", self._winograd + seconds))
         else:
-            products = self._reductions.get(name, 1)
-            self.entries.append(((elements, products) if products > 1 else _OTHER, name, seconds))
+            products, operator = self._known.get(name, (1, name))
+            key = (elements, products) if products > 1 else _OTHER
+            self.entries.append((key, operator, seconds))
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
@@ -112,10 +113,10 @@ def ours(model: str, directory: Path) -> Ledger:
     lowered, target_json = tuned_model(model, directory)
     machine, arguments = compiled(lowered, directory, target_json)
     target = tvm.target.Target(json.loads(target_json))
-    reductions = _reductions(lowered.module, extract(lowered, target).tasks)
+    known = _known(lowered.module, extract(lowered, target).tasks)
     ledger = Ledger()
     for _ in range(RUNS + 1):
-        watch = Watch(reductions)
+        watch = Watch(known)
         machine.set_instrument(watch)
         machine["main"](*arguments)
         ledger.add(watch.entries)
@@ -123,17 +124,27 @@ def ours(model: str, directory: Path) -> Ledger:
     return ledger
 
 
-def _reductions(module: Any, tasks: Iterable[Any]) -> dict[str, int]:
-    """Products that one output of each function sums up."""
+def _known(module: Any, tasks: Iterable[Any]) -> dict[str, tuple[int, str]]:
+    """Of each function: the products that an output of it sums up, and its operator's name."""
+    from tvm import tirx
+
     from tune_farm.sharding.extract import normalize, workload_id
 
-    by_id = {task.id: task.reduction_length for task in tasks}
+    # A norm sums up as many values as a product: it is none.
+    by_id = {
+        task.id: (task.reduction_length if _is_product(task.kind) else 1, task.name)
+        for task in tasks
+    }
     found = {}
     for variable, function in module.functions_items():
-        if variable.name_hint != "main" and hasattr(function, "buffer_map"):
+        if isinstance(function, tirx.PrimFunc):
             key = workload_id(normalize(function))
-            found[variable.name_hint] = by_id.get(key, 1)
+            found[variable.name_hint] = by_id.get(key, (1, variable.name_hint))
     return found
+
+
+def _is_product(kind: str) -> bool:
+    return any(word in kind for word in ("conv", "matmul", "dense"))
 
 
 def onnxruntime(model: str, directory: Path) -> Ledger:

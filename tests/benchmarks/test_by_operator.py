@@ -22,7 +22,7 @@ def node(kind: str, inputs: list[list[int]], output: list[int], at: int) -> dict
 
 def test_a_convolution_is_the_same_in_each_layout() -> None:
     channels_first = node("Conv", [[1, 64, 56, 56], [128, 64, 3, 3]], [1, 128, 56, 56], 0)
-    watch = Watch({"fused_conv2d_relu": 576})
+    watch = Watch({"fused_conv2d_relu": (576, "conv2d_relu.1x56x56x128")})
     watch.note("fused_conv2d_relu", 0.5, [(1, 58, 58, 64), (8, 3, 3, 64, 16), (1, 56, 56, 128)])
     watch.note("winograd_input", 0.1, [(1, 56, 56, 64), (16, 784, 64)])
     watch.note("winograd_matmul", 0.2, [(16, 784, 64), (16, 64, 128), (16, 784, 128)])
