@@ -27,8 +27,8 @@ def test_four_clients_tune_a_quarter_each(
     ) as run:
         assert run.wait() == 0, run.stderr
         summary = json.loads(run.stdout)
+        assert "SIMULATED: tuning for sim:h100" in run.stderr
 
-    assert "SIMULATED: tuning for sim:h100" in run.stderr
     assert summary["simulated"] is True
     assert summary["clients"] == 4
     assert summary["share"] == {"kind": "mps", "percent": 25, "granted": 32, "total": 132}

@@ -24,7 +24,7 @@ print(json.dumps(rows))
 def shares(machine: GpuMachine, **environment: str) -> list[tuple[str, str, str]]:
     """Status, detail and remedy of the trials of shares."""
     rows = json.loads(machine.python(_CHECK, **environment))
-    return [tuple(row[1:]) for row in rows if row[0].startswith("share of")]  # type: ignore[misc]
+    return [tuple(row[1:]) for row in rows if row[0].startswith("share of")]
 
 
 def test_half_of_a_gpu_is_proven_and_nothing_stays(gpu_machine: GpuMachine) -> None:
