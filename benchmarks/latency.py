@@ -85,13 +85,11 @@ def compiled(lowered: LoweredModel, directory: Path, target_json: str) -> tuple[
 
 def metaschedule(model: str, work_dir: Path) -> Run:
     """The model as given, with the best schedules of TVM's own database."""
-    from tune_farm.client.devices.inventory import select
-    from tune_farm.client.share.cores import plan_slots
+    from tune_farm.server.place import find_place
     from tune_farm.server.preparation import make_target
 
-    selection = select("cpu")
-    share = plan_slots(selection.cores, 100, 1)[0].share
-    target_json = str(make_target(None, selection.device, share))
+    place = find_place("cpu", 100, 1)
+    target_json = str(make_target(None, place.device, place.machine))
     return _tvm(_lowered(model, target_json, Layout.GIVEN), target_json, work_dir)
 
 

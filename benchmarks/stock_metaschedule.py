@@ -15,9 +15,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from tune_farm.client.devices.inventory import select
-from tune_farm.client.share.cores import plan_slots
 from tune_farm.server.form_choice import Wanted
+from tune_farm.server.place import find_place
 from tune_farm.server.preparation import Prepared, prepare
 from tune_farm.sharding.layout import Layout
 from tune_farm.sharding.models.spec import ModelSpec
@@ -111,12 +110,11 @@ def tune(options: StockOptions, prepared: Prepared, cores: int) -> None:
 def main() -> None:
     """Prepare and tune."""
     options = StockOptions(**json.loads(sys.argv[1]))
-    selection = select("cpu")
-    slots = plan_slots(selection.cores, options.share_percent, options.clients)
+    place = find_place("cpu", options.share_percent, options.clients)
     prepared = prepare(
         ModelSpec(model=options.model),
-        device=selection.device,
-        share=slots[0].share,
+        device=place.device,
+        machine=place.machine,
         target=None,
         wanted=Wanted(layout=Layout.GIVEN, fast_math=False),
         selection=None if options.tasks is None else tuple(options.tasks),
@@ -124,7 +122,7 @@ def main() -> None:
     )
     weights = {task.id: task.weight for task in prepared.selected}
     print(json.dumps({"weights": weights}), flush=True)
-    tune(options, prepared, len(selection.cores))
+    tune(options, prepared, len(place.selection.cores))
 
 
 if __name__ == "__main__":

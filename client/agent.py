@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tune_farm.client.means import make_builder, make_runner
 from tune_farm.client.messages import (
     ClientBroken,
     CompareOrder,
@@ -19,18 +20,19 @@ from tune_farm.client.messages import (
     RetryOrder,
     TuneOrder,
 )
-from tune_farm.client.share.cores import Slot
+from tune_farm.client.share.slot import Slot
+from tune_farm.client.sim.gpus import SimulatedGpu
 from tune_farm.client.whole_model.compare import (
     ModelDoesNotBuildError,
     PairedRepeats,
     compare_whole_model,
 )
-from tune_farm.tuner.build.pool import BuildOptions, BuildPool
+from tune_farm.tuner.build.pool import BuildOptions
 from tune_farm.tuner.children.spawn import ChildDiedError, ChildSilentError
 from tune_farm.tuner.interfaces import BuildFailure, Proposal, Pruned
 from tune_farm.tuner.loop import RETRIED, Bench, Station, measure, tune, untuned
 from tune_farm.tuner.measure.messages import Timing
-from tune_farm.tuner.measure.runner import ChildRunner, RunOptions
+from tune_farm.tuner.measure.runner import RunOptions
 from tune_farm.tuner.strategy.choice import NoDesignSpaceError, SearchOptions, Strategies
 from tune_farm.tuner.strategy.metaschedule import MetaScheduleOptions
 from tune_farm.tuner.types import Device, Failed, Measured, Purpose, Record, Task
@@ -42,6 +44,7 @@ class AgentOptions:
 
     slot: Slot
     device: Device
+    simulated: SimulatedGpu | None = None  # what the device is, if it does not exist
     scratch: Path  # its own, node-local; a successor in the same slot finds the references there
     corunners: int
     seed: int
@@ -60,16 +63,16 @@ class Agent:
         slot, scratch = options.slot, options.scratch
         scratch.mkdir(parents=True, exist_ok=True)
         # Workers warm up while the measuring child starts: neither waits for the other.
-        self._builder = BuildPool(
-            cores=slot.build_cores,
+        self._builder = make_builder(
+            slot,
+            simulated=options.simulated,
             scratch=scratch,
             options=options.build,
-            name=slot.name,
             should_stop=should_stop,
         )
         try:
-            self._runner = ChildRunner(
-                cores=slot.measure_cores, scratch=scratch, options=options.run, name=slot.name
+            self._runner = make_runner(
+                slot, simulated=options.simulated, scratch=scratch, options=options.run
             )
         except BaseException:
             self._builder.close()

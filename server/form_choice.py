@@ -44,7 +44,7 @@ class Wanted:
 
 
 def choose_form(
-    loaded: LoadedModel, given: LoweredModel, target: Any, *, wanted: Wanted, cpu: Cpu
+    loaded: LoadedModel, given: LoweredModel, target: Any, *, wanted: Wanted, cpu: Cpu | None
 ) -> LoweredModel:
     """Lower a model in the form that is to be tuned.
 
@@ -53,7 +53,7 @@ def choose_form(
         given: the model as given, lowered exactly.
         target: the TVM target of the share.
         wanted: the form.
-        cpu: the share's cores, if they are what the target is.
+        cpu: the share's cores; None if they are not what is tuned for.
 
     Raises:
         UsageError: the layout that was asked for is not possible.
@@ -63,7 +63,7 @@ def choose_form(
     is_given = not fast_math and dtype is None
     plain = given if is_given else lower(loaded, target, fast_math=fast_math, dtype=dtype)
     # No law says yet when packing pays on a GPU.
-    is_open = wanted.layout is None and target.kind.name == "llvm"
+    is_open = wanted.layout is None and cpu is not None
     if wanted.layout is not Layout.PACKED and not is_open:
         return plain
     try:
@@ -73,7 +73,7 @@ def choose_form(
             raise
         _LOG.debug("%s stays as given: it can't be packed", loaded.name, exc_info=True)
         return plain
-    if wanted.layout is Layout.PACKED:
+    if wanted.layout is Layout.PACKED or cpu is None:
         return packed
     before, after = (extract(each, target).tasks for each in (plain, packed))
     return packed if is_faster(after, before, cpu, tie=_TIE) else plain

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tune_farm.client.devices.cpu_core import cpu_core
 from tune_farm.server.form_choice import Wanted, choose_form
 from tune_farm.server.variant_choice import Found, find_variants
 from tune_farm.sharding.compiler_output import compiler_output_logged
@@ -19,7 +18,9 @@ from tune_farm.sharding.models.spec import ModelSpec
 from tune_farm.sharding.winograd.matrices import growth
 from tune_farm.sharding.winograd.rewrite import rewrite
 from tune_farm.tuner.errors import UsageError
-from tune_farm.tuner.types import Device, Share, Task
+from tune_farm.tuner.predictor.cuda_target import cuda_target
+from tune_farm.tuner.predictor.machine import Cpu, Gpu
+from tune_farm.tuner.types import Device, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ def prepare(
     spec: ModelSpec,
     *,
     device: Device,
-    share: Share,
+    machine: Cpu | Gpu,
     target: str | None,
     wanted: Wanted,
     selection: tuple[int, ...] | None,
@@ -86,7 +87,7 @@ def prepare(
     Args:
         spec: the model.
         device: what is tuned for.
-        share: of the device.
+        machine: the share of it.
         target: a TVM tag or JSON; None: this device's.
         wanted: the form that is tuned.
         selection: indices of tasks; None: all.
@@ -95,21 +96,22 @@ def prepare(
     Raises:
         UsageError: the model, the target or the selection can't be used.
     """
-    compiled_for = make_target(target, device, share)
+    compiled_for = make_target(target, device, machine)
     if wanted.dtype is not None:
         check_half_precision(wanted.dtype, compiled_for)
     loaded = load_model(spec, with_weights=with_weights)
+    # A target that was asked for may be another than the machine that laws know.
+    is_cpu = compiled_for.kind.name == "llvm"
+    cpu = machine if isinstance(machine, Cpu) and is_cpu else None
     with compiler_output_logged():
         baseline = lower(loaded, compiled_for)
-        lowered = choose_form(
-            loaded, baseline, compiled_for, wanted=wanted, cpu=cpu_core(share.granted)
-        )
+        lowered = choose_form(loaded, baseline, compiled_for, wanted=wanted, cpu=cpu)
         extraction = extract(lowered, compiled_for)
         selected = _select(extraction, selection)
         found = Found()
         # What the whole model's output can't be compared for is left as it rounds.
-        if wanted.winograd and wanted.fast_math and not lowered.has_symbolic_shapes:
-            cpu = cpu_core(share.granted)
+        wants = wanted.winograd and wanted.fast_math and not lowered.has_symbolic_shapes
+        if wants and cpu is not None:  # no law says yet where it pays on a GPU
             found = find_variants(lowered, selected, compiled_for, cpu=cpu)
     return Prepared(
         lowered=lowered,
@@ -127,8 +129,8 @@ def _module_json(lowered: LoweredModel) -> str:
     return str(tvm.ir.save_json(lowered.module))
 
 
-def make_target(asked: str | None, device: Device, share: Share) -> Any:
-    """The TVM target of a share: as asked, or this device with the cores granted.
+def make_target(asked: str | None, device: Device, machine: Cpu | Gpu) -> Any:
+    """The TVM target of a share: as asked, or this device with what was granted.
 
     Raises:
         UsageError: TVM does not know the target asked for.
@@ -136,13 +138,10 @@ def make_target(asked: str | None, device: Device, share: Share) -> Any:
     import tvm
 
     if asked is None:
-        return tvm.target.Target(
-            {
-                "kind": "llvm",
-                "mcpu": device.device_class.architecture,
-                "num-cores": share.granted,
-            }
-        )
+        architecture = device.device_class.architecture
+        if isinstance(machine, Gpu):
+            return tvm.target.Target(cuda_target(machine, architecture))
+        return tvm.target.Target({"kind": "llvm", "mcpu": architecture, "num-cores": machine.cores})
     try:
         return tvm.target.Target(json.loads(asked) if asked.startswith("{") else asked)
     except (ValueError, TypeError, RuntimeError) as error:

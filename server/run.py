@@ -6,14 +6,10 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from tune_farm.client.agent import AgentOptions
-from tune_farm.client.devices.compiler import require_compiler
-from tune_farm.client.devices.cpu_core import cpu_core
-from tune_farm.client.devices.inventory import Selection, select
-from tune_farm.client.share.cores import Slot, describe, plan_slots
+from tune_farm.client.share.slot import Slot
 from tune_farm.server.cleaner import Cleaner
 from tune_farm.server.config import RunConfig
 from tune_farm.server.events import TASKS, EventLog, pruned_of
@@ -24,6 +20,7 @@ from tune_farm.server.interrupts import Interrupts
 from tune_farm.server.ledger import Ledger
 from tune_farm.server.memory import RunMemory, open_memory
 from tune_farm.server.model_job import make_job
+from tune_farm.server.place import Place, find_place
 from tune_farm.server.preparation import Prepared, prepare
 from tune_farm.server.processes import end_leftovers, make_temp_dir, mark
 from tune_farm.server.progress import picture_of
@@ -56,34 +53,6 @@ from tune_farm.tuner.types import Record, Task
 _GRACE_SECONDS = 0.3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """What a run tunes for, settled before anything heavy starts."""
-
-    selection: Selection
-    slots: tuple[Slot, ...]
-
-    @property
-    def headline(self) -> str:
-        """The first line that a user reads: what is tuned for, and why."""
-        what = describe(self.slots, self.selection.device.device_class.name)
-        reason = self.selection.reason
-        return f"{reason}: {what}" if reason else what
-
-
-def find_place(config: RunConfig) -> Place:
-    """Choose the device and divide it.
-
-    Raises:
-        UsageError: the share or the clients asked for do not fit.
-        EnvironmentUnusableError: no such device, or no compiler.
-    """
-    require_compiler()
-    selection = select(config.device)
-    slots = plan_slots(selection.cores, config.sm_share_percent, config.clients)
-    return Place(selection=selection, slots=slots)
-
-
 def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Summary:
     """Tune a model as configured; everything started is ended when this returns or raises.
 
@@ -97,17 +66,17 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
     """
     started = time.monotonic()
     check_out(config.out, config.mode)  # before anything takes seconds
-    place = find_place(config)
+    place = find_place(config.device, config.sm_share_percent, config.clients)
     with ExitStack() as stack:
         # First: a model that can't be used leaves no directory behind.
         prepared = prepare(
             config.spec,
-            device=place.selection.device,
-            share=place.slots[0].share,
+            device=place.device,
+            machine=place.machine,
             target=config.target,
             wanted=_wanted(config),
             selection=config.tasks,
-            with_weights=True,
+            with_weights=place.simulated is None,
         )
         say(place.headline)
         directory = stack.enter_context(
@@ -120,19 +89,17 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
         header = header_of(
             config,
             run_id=directory.run_id,
-            device=place.selection.device,
-            share=place.slots[0].share,
+            device=place.device,
+            share=place.share,
             target_json=prepared.target_json,
             lowered=prepared.lowered,
         )
         journal = _open_journal(directory, config, header)
         stack.callback(journal.close)
-        memory = open_memory(
-            _memory_folder(config), cpu_core(place.slots[0].share.granted), journal.header
-        )
+        memory = open_memory(_memory_folder(config, place), place.machine, journal.header)
         if memory.headline:
             say(memory.headline)
-        directory.write_environment(environment(place.selection.device, memory=memory.provenance))
+        directory.write_environment(environment(place.device, memory=memory.provenance))
         directory.write_config(config.to_toml())
         directory.write_model(prepared.module_json)
         search, interrupted = _tune(
@@ -140,9 +107,7 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
         )
         summary = Verdict(
             config=config,
-            device=place.selection.device,
-            share=place.slots[0].share,
-            clients=len(place.slots),
+            place=place,
             prepared=prepared,
             search=search,
             interrupted_by=interrupted,
@@ -182,7 +147,12 @@ def _with_variants(prepared: Prepared, search: Search) -> Prepared:
 
 
 def _ships_tuned(summary: Summary, search: Search) -> bool:
-    """Whether the tuned schedules are exported; not if the model was compared and fell short."""
+    """Whether the tuned schedules are exported; not if the model was compared and fell short.
+
+    Nor if their times were made up: plain TVM would take them for measurements.
+    """
+    if summary.simulated:
+        return False
     if search.comparison_failure is not None:
         return False
     return summary.end_to_end is None or summary.end_to_end.shipped == "tuned"
@@ -232,7 +202,7 @@ def _tune(
         if farm.dashboard_url:
             say(f"Ray dashboard: {farm.dashboard_url}")
         search = Search(
-            state=_state(config, prepared, journal),
+            state=_state(config, place, prepared, journal),
             farm=farm,
             journal=journal,
             events=events,
@@ -257,9 +227,10 @@ def _named(task: Task) -> dict[str, object]:
     return {"id": task.id, "name": task.name, "weight": task.weight}
 
 
-def _memory_folder(config: RunConfig) -> Path | None:
-    """Where earlier runs' lessons are; None where nothing learns from them."""
-    learns = config.strategy == "draft" and config.predictor == "tile"
+def _memory_folder(config: RunConfig, place: Place) -> Path | None:
+    """Where earlier runs' lessons are; None where nothing learns from them, or could."""
+    is_real = place.simulated is None
+    learns = is_real and config.strategy == "draft" and config.predictor == "tile"
     return config.memory if learns else None
 
 
@@ -269,11 +240,12 @@ def _agents(
     return {
         slot.name: AgentOptions(
             slot=slot,
-            device=place.selection.device,
+            device=place.device,
+            simulated=place.simulated,
             scratch=temp_dir / "scratch" / slot.name,
             corunners=len(place.slots) - 1,
             seed=config.seed,
-            search=_search_options(config, slot, memory),
+            search=_search_options(config, place, slot, memory),
             build=BuildOptions(timeout_seconds=config.build_timeout_seconds),
             run=RunOptions(timeout_seconds=config.run_timeout_seconds, checks=config.check),
         )
@@ -281,11 +253,13 @@ def _agents(
     }
 
 
-def _search_options(config: RunConfig, slot: Slot, memory: RunMemory) -> SearchOptions:
+def _search_options(
+    config: RunConfig, place: Place, slot: Slot, memory: RunMemory
+) -> SearchOptions:
     threads = len(slot.build_cores)
     if config.strategy == "draft":
         return DraftOptions(
-            machine=cpu_core(slot.share.granted),
+            machine=place.machine,
             threads=threads,
             keep=config.keep,
             explore=config.explore,
@@ -299,11 +273,11 @@ def _search_options(config: RunConfig, slot: Slot, memory: RunMemory) -> SearchO
     )
 
 
-def _state(config: RunConfig, prepared: Prepared, journal: Journal) -> FarmState:
+def _state(config: RunConfig, place: Place, prepared: Prepared, journal: Journal) -> FarmState:
     limits = Limits(
         trials_per_task=config.trials_limit_per_task,
         trials=config.trials,
-        compares=prepared.can_run,
+        compares=prepared.can_run and place.simulated is None,
     )
     # Until something is measured, a task's cost is its work; the exact unit does not matter.
     alternatives = prepared.found.alternatives

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tune_farm.server.config import RunConfig
 from tune_farm.server.end_to_end import judge
+from tune_farm.server.place import Place
 from tune_farm.server.preparation import Prepared
 from tune_farm.server.progress import task_summaries, trial_counts
 from tune_farm.server.report.summary import (
@@ -20,7 +21,6 @@ from tune_farm.server.report.summary import (
 )
 from tune_farm.server.search import Search
 from tune_farm.tuner.predictor.quality import quality_of
-from tune_farm.tuner.types import Device, Share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +28,7 @@ class Verdict:
     """All that a summary follows from."""
 
     config: RunConfig
-    device: Device
-    share: Share
-    clients: int
+    place: Place
     prepared: Prepared
     search: Search
     interrupted_by: int | None
@@ -47,14 +45,14 @@ class Verdict:
             run_id=search.journal.header.run_id,
             run_directory=str(self.directory),
             model=self.config.spec.model,
-            device=self.device.device_class.name,
+            device=self.place.device.device_class.name,
             share=ShareSummary(
-                kind=self.share.kind,
-                percent=self.share.asked_percent,
-                granted=self.share.granted,
-                total=self.share.total,
+                kind=self.place.share.kind,
+                percent=self.place.share.asked_percent,
+                granted=self.place.share.granted,
+                total=self.place.share.total,
             ),
-            clients=self.clients,
+            clients=len(self.place.slots),
             layout=search.journal.header.layout,
             tasks=tasks,
             untunable=self._untunable(),
@@ -67,7 +65,7 @@ class Verdict:
             first_failure=search.comparison_failure or search.failures.first or _reason(tasks),
             exit_code=self._exit_code(tasks, end_to_end),
             checked=search.journal.header.checked,
-            simulated=False,
+            simulated=self.place.simulated is not None,
             winograd_tiles=tuple(self._tiles(end_to_end).items()),
         )
 

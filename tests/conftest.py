@@ -1,3 +1,3 @@
 """What every test gets."""
 
-pytest_plugins = ["leaked_processes", "pytester"]
+pytest_plugins = ["leaked_processes", "pytester", "tests.doubles.fixtures"]

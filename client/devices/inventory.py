@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from tune_farm.client.devices.cpu import cpu_device, usable_cores
-from tune_farm.client.devices.nvml import Gpu, list_gpus
+from tune_farm.client.devices.gpus import Gpu, list_gpus
+from tune_farm.client.devices.granted import find, granted
+from tune_farm.client.sim.gpus import SimulatedGpu, simulated_gpu
 from tune_farm.tuner.errors import EnvironmentUnusableError, UsageError
 from tune_farm.tuner.types import Device
 
@@ -27,8 +30,9 @@ class Selection:
     """The device that a command works on."""
 
     device: Device
-    cores: tuple[int, ...]  # the cores of a CPU; of a GPU's host later
+    cores: tuple[int, ...]  # of the CPU, the host's if the device is none
     reason: str  # for the user: why it is this one; empty if it was asked for by name
+    simulated: SimulatedGpu | None = None  # what the device is, if it does not exist
 
 
 def take_inventory() -> Inventory:
@@ -51,12 +55,15 @@ def select(spec: str) -> Selection:
         return _cpu(_why_the_cpu())
     if spec == "cpu":
         return _cpu("")
-    if spec.startswith(("GPU-", "MIG-")) or spec == "cuda" or (kind == "cuda" and name.isdecimal()):
+    is_number = (name if kind == "cuda" else spec).isdecimal()
+    if spec.startswith(("GPU-", "MIG-")) or spec == "cuda" or is_number:
         raise _no_gpu(spec)
-    if separator and kind in ("sim", "replay") and name:
+    if separator and kind == "sim" and name:
+        gpu = simulated_gpu(spec)
+        return Selection(device=gpu.device(), cores=usable_cores(), reason="", simulated=gpu)
+    if separator and kind == "replay" and name:
         raise UsageError(
-            f"device {spec!r}: {'simulated' if kind == 'sim' else 'replayed'} devices are not "
-            "available in this version",
+            f"device {spec!r}: replayed devices are not available in this version",
             "use --device cpu",
         )
     raise UsageError(f"device {spec!r} is not a device", f"give {_FORMS}")
@@ -73,6 +80,10 @@ def _why_the_cpu() -> str:
 
 
 def _no_gpu(spec: str) -> EnvironmentUnusableError:
+    """Why a GPU can't be tuned on; raises what is wrong with the name itself."""
     listing = list_gpus()
-    cause = listing.reason or "tuning on GPUs is not available in this version"
+    cause = listing.reason
+    if listing.gpus:
+        place = find(spec, listing.gpus, granted(listing.gpus, os.environ))[0]
+        cause = f"it is {place.name}, and tuning on GPUs is not available in this version"
     return EnvironmentUnusableError(f"device {spec!r} cannot be used: {cause}", "use --device cpu")

@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tune_farm.client.share.slot import Slot
 from tune_farm.tuner.errors import UsageError
 from tune_farm.tuner.types import Share
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
-    """The place of one client on a CPU."""
-
-    name: str  # "client-0"
-    measure_cores: tuple[int, ...]  # this client's alone
-    build_cores: tuple[int, ...]  # never a core that any client measures on, unless `alternates`
-    share: Share
-
-    def __post_init__(self) -> None:
-        assert len(self.measure_cores) == self.share.granted, self
-        assert self.build_cores, self
-
-    @property
-    def alternates(self) -> bool:
-        """Whether builds run on the measuring cores, none being left: the two must take turns."""
-        return self.build_cores == self.measure_cores
 
 
 def plan_slots(cores: Sequence[int], percent: int, clients: int | None) -> tuple[Slot, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tune_farm.client.messages import Comparison, ModelJob
-from tune_farm.client.share.cores import Slot
+from tune_farm.client.share.slot import Slot
 from tune_farm.client.whole_model.agreement import Agreement
 from tune_farm.client.whole_model.messages import (
     CompareOutputs,

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from tune_farm.cli import main
 from tune_farm.client.devices import inventory
-from tune_farm.client.devices.nvml import Gpu, GpuListing
+from tune_farm.client.devices.gpus import Gpu, GpuListing
 from tune_farm.tuner.types import Device, DeviceClass
 
 CPU = Device(
@@ -29,6 +29,9 @@ GPU = Gpu(
     memory_bytes=141 << 30,
     compute_capability="9.0",
     mig_enabled=True,
+    instances=(),
+    compute_mode=0,
+    pids=(),
 )
 
 
@@ -69,8 +72,8 @@ def test_csv_has_one_line_a_device() -> None:
     rows = list(csv.DictReader(io.StringIO(listed("csv").stdout)))
 
     assert [(row["id"], row["sm_count"]) for row in rows] == [("cpu", ""), ("cuda:0", "132")]
-    assert rows[1]["mps"] == "not probed in this version"
-    assert rows[1]["mig"].startswith("on")
+    assert rows[1]["mps"] in ("no control command", "no daemon")
+    assert rows[1]["mig"] == "on, no instance created"
 
 
 @pytest.mark.usefixtures("one_gpu")

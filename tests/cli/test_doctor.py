@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from tune_farm.cli import main
-from tune_farm.client.devices import checks
-from tune_farm.client.devices.checks import Status
-from tune_farm.client.devices.trial import Trial, try_out, try_probe
+from tune_farm.client.doctor import checks
+from tune_farm.client.doctor.check import Status
+from tune_farm.client.doctor.trial import Trial, try_out, try_probe
 
 NAP = f"98765.{os.getpid()}"  # seconds; ours alone, whoever else tests on this machine
 

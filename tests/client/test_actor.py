@@ -17,7 +17,7 @@ from tests.tuner.records_of import DEVICE
 from tests.tuner.waiting import happens
 from tune_farm.client.agent import AgentOptions
 from tune_farm.client.messages import ClientBroken, OrderDone, RecordKnown, TuneOrder
-from tune_farm.client.share.cores import Slot
+from tune_farm.client.share.slot import Slot
 from tune_farm.server.farm import Farm, Joined, Lost, News, Said
 from tune_farm.server.processes import MARKER, make_temp_dir, mark, processes_of
 from tune_farm.tuner.measure.messages import Timing

@@ -26,7 +26,7 @@ from tune_farm.client.messages import (
     RetryOrder,
     TuneOrder,
 )
-from tune_farm.client.share.cores import Slot
+from tune_farm.client.share.slot import Slot
 from tune_farm.tuner.children.spawn import ChildDiedError
 from tune_farm.tuner.loop import untuned
 from tune_farm.tuner.measure.messages import Timing

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.tiny_model import write_convolution
-from tests.tuner.records_of import DEVICE, SHARE
+from tests.tuner.records_of import DEVICE
+from tune_farm.client.devices.cpu_core import cpu_core
 from tune_farm.server.form_choice import Wanted
 from tune_farm.server.preparation import Prepared, _select, prepare
 from tune_farm.sharding.extract import Extraction, Skipped, Untunable
@@ -54,7 +55,7 @@ def prepared(model: Path, *, fast_math: bool = True, winograd: bool = True) -> P
     return prepare(
         ModelSpec(model=str(model)),
         device=DEVICE,
-        share=SHARE,
+        machine=cpu_core(1),
         target='{"kind": "llvm", "num-cores": 1}',
         wanted=wanted,
         selection=None,

@@ -22,6 +22,15 @@ from tune_farm.server.run import _ships_tuned
 def test_a_model_that_fell_short_exports_no_schedule(
     shipped: str | None, comparison_failure: str | None, ships: bool
 ) -> None:
-    summary: Any = SimpleNamespace(end_to_end=shipped and SimpleNamespace(shipped=shipped))
+    summary: Any = SimpleNamespace(
+        simulated=False, end_to_end=shipped and SimpleNamespace(shipped=shipped)
+    )
     search: Any = SimpleNamespace(comparison_failure=comparison_failure)
     assert _ships_tuned(summary, search) is ships
+
+
+def test_made_up_times_are_never_exported() -> None:
+    summary: Any = SimpleNamespace(simulated=True, end_to_end=None)
+    search: Any = SimpleNamespace(comparison_failure=None)
+
+    assert not _ships_tuned(summary, search)

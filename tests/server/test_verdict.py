@@ -10,9 +10,12 @@ from typing import Any, cast
 import pytest
 
 from tests.tuner.records_of import DEVICE, SHARE, candidate, plain_task, record_of
+from tune_farm.client.devices.inventory import Selection
 from tune_farm.client.messages import Comparison
+from tune_farm.client.share.slot import Slot
 from tune_farm.client.whole_model.agreement import Agreement
 from tune_farm.server.ledger import Ledger
+from tune_farm.server.place import Place
 from tune_farm.server.preparation import Prepared
 from tune_farm.server.report.summary import PredictorSummary, Summary, TaskState
 from tune_farm.server.search import Search
@@ -24,6 +27,13 @@ from tune_farm.tuner.interfaces import Pruned
 from tune_farm.tuner.loop import untuned
 from tune_farm.tuner.types import Fault, Purpose, Record
 
+PLACE = Place(
+    selection=Selection(device=DEVICE, cores=(0, 1), reason=""),
+    slots=tuple(
+        Slot(name=f"client-{core}", measure_cores=(core,), build_cores=(core,), share=SHARE)
+        for core in (0, 1)
+    ),
+)
 TASK = plain_task("a", weight=2)
 OTHER = plain_task("b")
 BASELINE = record_of(untuned(TASK), 1.0, purpose=Purpose.BASELINE)
@@ -85,9 +95,7 @@ def summary_of(
     )
     return Verdict(
         config=cast(Any, config),
-        device=DEVICE,
-        share=SHARE,
-        clients=2,
+        place=PLACE,
         prepared=Prepared(
             lowered=cast(Any, None),
             baseline=cast(Any, None),

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import click
 
 from tune_farm.cli.options import Configured, configured, listing_format, write_listing
 
-_NOT_PROBED = "not probed in this version"
+if TYPE_CHECKING:
+    from tune_farm.client.devices.gpus import Gpu
+    from tune_farm.client.devices.inventory import Inventory
+
+#: `nvmlComputeMode_t` of NVML's API reference; 1 is no longer in use.
+_COMPUTE_MODES = {0: "default", 2: "prohibited", 3: "exclusive process"}
 
 
 @click.command(
@@ -15,48 +24,85 @@ _NOT_PROBED = "not probed in this version"
 @listing_format
 @configured
 def devices(format: str) -> None:  # noqa: A002 - named by its option
-    """Show what this machine offers: CPU, GPUs, memory, driver."""
+    """Show what this machine offers: CPU, GPUs, MIG instances, memory, driver, MPS."""
+    from tune_farm.client.devices.granted import granted
     from tune_farm.client.devices.inventory import take_inventory
+    from tune_farm.client.share.mps.survey import mps_state
 
     inventory = take_inventory()
-    cpu = inventory.cpu.device_class
-    rows: list[dict[str, object]] = [
-        {
-            "id": "cpu",
-            "name": cpu.name,
-            "core_count": cpu.total,
-            "sm_count": None,
-            "memory_bytes": cpu.memory_bytes,
-            "architecture": cpu.architecture,
-            "driver": inventory.cpu.driver,
-            "mig": None,
-            "mps": None,
-            "uuid": inventory.cpu.uuid,
-        }
-    ]
-    for gpu in inventory.gpus:
-        rows.append(
-            {
-                "id": f"cuda:{gpu.index}",
-                "name": gpu.name,
-                "core_count": None,
-                "sm_count": gpu.sm_count,
-                "memory_bytes": gpu.memory_bytes,
-                "architecture": gpu.compute_capability,
-                "driver": gpu.driver,
-                "mig": _mig(gpu.mig_enabled),
-                "mps": _NOT_PROBED,
-                "uuid": gpu.uuid,
-            }
-        )
-    write_listing(
-        rows, format, wrapper="devices", extra={"no_gpu_reason": inventory.no_gpu_reason or None}
-    )
+    grant = granted(inventory.gpus, os.environ)
+    rows = [_cpu(inventory)]
+    if inventory.gpus:
+        mps = mps_state(os.environ)
+        usable = {place.uuid for place in grant.places}
+        for gpu in inventory.gpus:
+            rows += _rows(gpu, usable, mps)
+    extra = {
+        "no_gpu_reason": inventory.no_gpu_reason or None,
+        "granted_by": grant.source or None,
+    }
+    write_listing(rows, format, wrapper="devices", extra=extra)
     if format == "table" and inventory.no_gpu_reason:
         click.echo(f"GPUs: none ({inventory.no_gpu_reason})")
 
 
-def _mig(enabled: bool | None) -> str | None:
-    if enabled is None:
+def _cpu(inventory: Inventory) -> dict[str, object]:
+    cpu = inventory.cpu.device_class
+    return {
+        "id": "cpu",
+        "name": cpu.name,
+        "granted": True,
+        "core_count": cpu.total,
+        "sm_count": None,
+        "memory_bytes": cpu.memory_bytes,
+        "architecture": cpu.architecture,
+        "driver": inventory.cpu.driver,
+        "mig": None,
+        "compute_mode": None,
+        "processes": None,
+        "mps": None,
+        "uuid": inventory.cpu.uuid,
+    }
+
+
+def _rows(gpu: Gpu, usable: set[str], mps: str) -> Iterator[dict[str, object]]:
+    """A GPU, then its instances."""
+    own: dict[str, object] = {
+        "id": f"cuda:{gpu.index}",
+        "name": gpu.name,
+        "granted": gpu.uuid in usable,
+        "core_count": None,
+        "sm_count": gpu.sm_count,
+        "memory_bytes": gpu.memory_bytes,
+        "architecture": gpu.compute_capability,
+        "driver": gpu.driver,
+        "mig": _mig(gpu),
+        "compute_mode": None if gpu.compute_mode is None else _mode(gpu.compute_mode),
+        "processes": len(gpu.pids),
+        "mps": mps,
+        "uuid": gpu.uuid,
+    }
+    yield own
+    for instance in gpu.instances:
+        yield {
+            **own,
+            "id": f"cuda:{gpu.index} mig {instance.index}",
+            "granted": instance.uuid in usable,
+            "sm_count": instance.sm_count,
+            "memory_bytes": instance.memory_bytes,
+            "mig": f"{instance.profile} ({instance.gpu_slices} slices)".strip(),
+            "processes": None,
+            "uuid": instance.uuid,
+        }
+
+
+def _mig(gpu: Gpu) -> str | None:
+    if gpu.mig_enabled is None:
         return None
-    return f"on; instances {_NOT_PROBED}" if enabled else "off"
+    if not gpu.mig_enabled:
+        return "off"
+    return f"on: {len(gpu.instances)} instances" if gpu.instances else "on, no instance created"
+
+
+def _mode(number: int) -> str:
+    return _COMPUTE_MODES.get(number, f"mode {number}")

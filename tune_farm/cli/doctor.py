@@ -12,14 +12,18 @@ from rich.text import Text
 from tune_farm.cli.options import Configured, configured
 
 if TYPE_CHECKING:
-    from tune_farm.client.devices.checks import Check
+    from tune_farm.client.doctor.check import Check
 
 _UNUSABLE = 5
 _STYLES = {"ok": "green", "failed": "bold red", "note": "yellow"}
 
 
 @click.command(cls=Configured, name="doctor", epilog="Example: tune-farm doctor --full")
-@click.option("--full", is_flag=True, help="Also start a private Ray cluster, and end it.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Also start a private Ray cluster, prove a share of each GPU; end both.",
+)
 @click.option(
     "--format",
     type=click.Choice(["table", "json"]),
@@ -30,7 +34,8 @@ _STYLES = {"ok": "green", "failed": "bold red", "note": "yellow"}
 @configured
 def doctor(full: bool, format: str) -> int:  # noqa: A002 - named by its option
     """Check that this machine can tune; exit 5 if it cannot, each failed line with its remedy."""
-    from tune_farm.client.devices.checks import Status, run_checks
+    from tune_farm.client.doctor.check import Status
+    from tune_farm.client.doctor.checks import run_checks
 
     done = []
     console = Console(highlight=False)

@@ -25,8 +25,8 @@ from tune_farm.cli.options import (
 
 if TYPE_CHECKING:  # what these import takes seconds, and --help must not wait for it
     from tune_farm.server.config import RunConfig
+    from tune_farm.server.place import Place
     from tune_farm.server.report.summary import Summary
-    from tune_farm.server.run import Place
 
 #: Exit codes above it are 128 + the number of a signal.
 _SIGNALLED = 128
@@ -145,15 +145,15 @@ _MODES = ("--resume", "--retry-failed", "--restart")
 def run(format: str, dry_run: bool, **options: Any) -> int:  # noqa: A002 - named by its option
     """Tune the operators of MODEL: a built-in name or an .onnx file."""
     from tune_farm.cli.summary_output import write_summary
+    from tune_farm.server.place import find_place
     from tune_farm.server.report.screen import Screen
-    from tune_farm.server.run import find_place
     from tune_farm.server.run import run as tune
     from tune_farm.server.run_directory import check_out
 
     config = make_config(options)
     if dry_run:
         check_out(config.out, config.mode)
-        _show_plan(config, find_place(config))
+        _show_plan(config, find_place(config.device, config.sm_share_percent, config.clients))
         return 0
     summary = tune(config, say=_say, screen=Screen())
     write_summary(summary, format)
@@ -215,11 +215,10 @@ def _show_plan(config: RunConfig, place: Place) -> None:
     from tune_farm.server.form_choice import Wanted
     from tune_farm.server.preparation import prepare
 
-    device = place.selection.device
     prepared = prepare(
         config.spec,
-        device=device,
-        share=place.slots[0].share,
+        device=place.device,
+        machine=place.machine,
         target=config.target,
         wanted=Wanted(
             layout=config.layout,

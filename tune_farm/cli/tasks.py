@@ -38,18 +38,17 @@ def tasks(
     sm_share: int,
 ) -> None:
     """List the operators of MODEL: a built-in name or an .onnx file."""
-    from tune_farm.client.devices.inventory import select
-    from tune_farm.client.share.cores import plan_slots
     from tune_farm.server.form_choice import Wanted
+    from tune_farm.server.place import find_place
     from tune_farm.server.preparation import prepare
     from tune_farm.sharding.layout import Layout
     from tune_farm.sharding.models.spec import ModelSpec
 
-    selection = select(device)
+    place = find_place(device, sm_share, None, builds=False)
     prepared = prepare(
         ModelSpec(model=model, batch=batch, sequence=seq, shapes=shape),
-        device=selection.device,
-        share=plan_slots(selection.cores, sm_share, None)[0].share,
+        device=place.device,
+        machine=place.machine,
         target=target,
         wanted=Wanted(
             layout=None if layout == "auto" else Layout(layout),

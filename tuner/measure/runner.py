@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol
 
 from tune_farm.tuner.children.spawn import Birth, Child, ChildDiedError, ChildSilentError
 from tune_farm.tuner.interfaces import Artifact, RunReport
@@ -13,6 +16,8 @@ from tune_farm.tuner.measure.messages import ChildReady, MeasureDone, MeasureJob
 from tune_farm.tuner.types import Failed, Fault, Outcome, StageSeconds, Task
 
 _START_TIMEOUT_SECONDS = 60.0
+#: The child for real devices: TVM's runtime.
+REAL_CHILD = "tune_farm.tuner.measure.child"
 #: Signals by which an operator ends its process itself; any other end is not its doing.
 _FAULT_BY_SIGNAL = {
     signal.SIGSEGV: Fault.ILLEGAL_ACCESS,
@@ -22,6 +27,29 @@ _FAULT_BY_SIGNAL = {
     signal.SIGABRT: Fault.RUN_ERROR,
     signal.SIGTRAP: Fault.RUN_ERROR,
 }
+
+
+class Guard(Protocol):
+    """What a device asks for when a child comes and goes."""
+
+    def greet(self, child: Child) -> None:
+        """Let a new child begin, or raise why it may not."""
+        ...
+
+    def part(self, child: Child) -> None:
+        """End a child, busy or not."""
+        ...
+
+
+class NoGuard:
+    """Of a CPU: nothing has to be asked, and a child may be killed at any time."""
+
+    def greet(self, child: Child) -> None:
+        """Let it begin."""
+
+    def part(self, child: Child) -> None:
+        """End it."""
+        child.kill()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +66,30 @@ class ChildRunner:
     """Measures artifacts of one task at a time; implements `interfaces.Runner`."""
 
     def __init__(
-        self, *, cores: tuple[int, ...], scratch: Path, options: RunOptions, name: str
+        self,
+        *,
+        cores: tuple[int, ...],
+        scratch: Path,
+        options: RunOptions,
+        name: str,
+        role: str = REAL_CHILD,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        guard: Guard | None = None,
     ) -> None:
+        """Start the child.
+
+        Args:
+            cores: that it may use.
+            scratch: where reference outputs and its stderr go.
+            options: limits.
+            name: prefix of all names.
+            role: module of the child.
+            environment: what it is born with besides; a share, for one.
+            guard: what the device asks for when children come and go; None: nothing.
+        """
+        self._guard = guard or NoGuard()
+        self._role = role
+        self._environment = environment
         self._cores = cores
         self._scratch = scratch
         self._options = options
@@ -84,7 +134,7 @@ class ChildRunner:
 
     def close(self) -> None:
         """End the child; safe to call twice."""
-        self._child.kill()
+        self._guard.part(self._child)
 
     def _job(
         self,
@@ -126,7 +176,7 @@ class ChildRunner:
         else:
             assert isinstance(answer, MeasureDone)
             return answer
-        self._child.kill()
+        self._guard.part(self._child)
         self._child = self._new_child()
         return MeasureDone(
             outcome=outcome,
@@ -148,21 +198,22 @@ class ChildRunner:
         self._born += 1
         child = Child(
             Birth(
-                role="tune_farm.tuner.measure.child",
+                role=self._role,
                 name=f"{self._name}-measure-{self._born}",
                 cores=self._cores,
                 threads=len(self._cores),
                 scratch=self._scratch,
-                environment={"TVM_USE_RUNTIME_LIB": "1"},
+                environment={"TVM_USE_RUNTIME_LIB": "1", **self._environment},
             )
         )
         try:
+            self._guard.greet(child)
             ready = child.receive(_START_TIMEOUT_SECONDS)
         except BaseException:
-            child.kill()
+            self._guard.part(child)
             raise
         assert isinstance(ready, ChildReady)
         if ready.cores != tuple(sorted(self._cores)):
-            child.kill()
+            self._guard.part(child)
             raise ChildDiedError(None, f"the share is not in force: {ready.cores} != {self._cores}")
         return child

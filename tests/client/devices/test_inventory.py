@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tune_farm.client.devices import inventory
-from tune_farm.client.devices.nvml import Gpu, GpuListing
+from tune_farm.client.devices.gpus import Gpu, GpuListing
 from tune_farm.tuner.errors import EnvironmentUnusableError, UsageError
 
 CARD = Gpu(
@@ -15,6 +15,9 @@ CARD = Gpu(
     memory_bytes=1,
     compute_capability="9.0",
     mig_enabled=False,
+    instances=(),
+    compute_mode=0,
+    pids=(),
 )
 
 
@@ -57,15 +60,31 @@ def test_a_gpu_without_a_driver_is_refused_with_the_remedy(spec: str) -> None:
 
 
 @pytest.mark.usefixtures("one_gpu")
-def test_a_gpu_is_refused_even_where_there_is_one() -> None:
-    with pytest.raises(EnvironmentUnusableError, match="not available in this version"):
-        inventory.select("cuda:0")
-
-
-@pytest.mark.parametrize("spec", ["sim:h100", "replay:conv"])
-def test_devices_of_later_versions_are_refused(spec: str) -> None:
-    with pytest.raises(UsageError, match="not available in this version"):
+@pytest.mark.parametrize("spec", ["cuda:0", "0", "GPU-"])
+def test_a_gpu_is_refused_even_where_there_is_one(spec: str) -> None:
+    with pytest.raises(EnvironmentUnusableError, match=r"H200.*not available in this version"):
         inventory.select(spec)
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_a_gpu_that_is_not_there_is_no_version_s_fault() -> None:
+    with pytest.raises(EnvironmentUnusableError, match="1 GPU is granted"):
+        inventory.select("cuda:1")
+    with pytest.raises(UsageError, match="does not exist on this machine"):
+        inventory.select("GPU-2")
+
+
+def test_replayed_devices_are_of_a_later_version() -> None:
+    with pytest.raises(UsageError, match="not available in this version"):
+        inventory.select("replay:conv")
+
+
+def test_a_simulated_device_says_what_it_is() -> None:
+    selected = inventory.select("sim:h100")
+
+    assert selected.simulated is not None
+    assert selected.device.uuid == "sim:h100"
+    assert selected.device.device_class.name.startswith("SIMULATED")
 
 
 @pytest.mark.parametrize("spec", ["", "gpu", "cuda:x", "cpu:0", "sim:", "CPU"])

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tune_farm.client.share.cores import Slot, describe, plan_slots
+from tune_farm.client.share.cores import describe, plan_slots
+from tune_farm.client.share.slot import Slot
 from tune_farm.tuner.errors import UsageError
 
 core_lists = st.lists(st.integers(0, 511), min_size=1, max_size=128, unique=True)

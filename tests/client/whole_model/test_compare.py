@@ -13,7 +13,7 @@ from tvm import relax
 
 from tests.tuner.operators import TARGET_JSON
 from tune_farm.client.messages import ModelFiles, ModelJob
-from tune_farm.client.share.cores import Slot
+from tune_farm.client.share.slot import Slot
 from tune_farm.client.whole_model.agreement import Agreement
 from tune_farm.client.whole_model.compare import (
     ModelDoesNotBuildError,

@@ -20,7 +20,7 @@ import tune_farm
 _ROOT = str(Path(tune_farm.__file__).resolve().parent.parent)
 _PROBE = (
     "import sys; sys.path.insert(0, sys.argv[1]); import tune_farm; del sys.path[0]; "
-    "from tune_farm.client.devices.probes import main; main(sys.argv[2])"
+    "from tune_farm.client.doctor.probes import main; main(sys.argv[2])"
 )
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import enum
 import importlib.metadata
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from tune_farm.client.devices.compiler import require_compiler
-from tune_farm.client.devices.nvml import list_gpus
-from tune_farm.client.devices.trial import Trial, try_out, try_probe
+from tune_farm.client.doctor.check import Check, Status
+from tune_farm.client.doctor.gpu_checks import gpu_checks
+from tune_farm.client.doctor.trial import Trial, try_out, try_probe
 from tune_farm.tuner.errors import EnvironmentUnusableError
 
 _GIB = 1 << 30
@@ -38,29 +37,11 @@ ray.shutdown()
 """
 
 
-class Status(enum.Enum):
-    """How a check ended."""
-
-    OK = "ok"
-    FAILED = "failed"
-    NOTE = "note"  # nothing that tuning for this CPU needs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One line of `doctor`."""
-
-    name: str
-    status: Status
-    detail: str
-    remedy: str = ""
-
-
 def run_checks(*, full: bool) -> Iterator[Check]:
     """Yield each check as it ends.
 
     Args:
-        full: also start a private Ray cluster and end it.
+        full: also start a private Ray cluster, and prove a share of each GPU; both are ended.
     """
     yield _python()
     yield _tvm_version()
@@ -73,7 +54,7 @@ def run_checks(*, full: bool) -> Iterator[Check]:
     yield _of_trial("Ray", try_out(_RAY_IMPORT, timeout_seconds=60), "pip install 'ray[default]'")
     if full:
         yield _ray_cluster()
-    yield _gpu_driver()
+    yield from gpu_checks(os.environ, full=full)
     yield _disk("disk: working folder", Path.cwd())
     yield _disk("disk: temporary folder", Path(tempfile.gettempdir()))
     yield _shared_memory()
@@ -159,17 +140,6 @@ def _of_trial(name: str, trial: Trial, remedy: str) -> Check:
     if trial.passed:
         return Check(name=name, status=Status.OK, detail=trial.detail)
     return Check(name=name, status=Status.FAILED, detail=trial.detail, remedy=remedy)
-
-
-def _gpu_driver() -> Check:
-    listing = list_gpus()
-    if not listing.gpus:
-        detail = f"{listing.reason}: tuning for the CPU only"
-        return Check(name="CUDA driver", status=Status.NOTE, detail=detail)
-    names = ", ".join(gpu.name for gpu in listing.gpus)
-    return Check(
-        name="CUDA driver", status=Status.OK, detail=f"{listing.gpus[0].driver} with {names}"
-    )
 
 
 def _disk(name: str, folder: Path) -> Check:

@@ -1,0 +1,1 @@
+"""What `doctor` looks at: versions, tools, devices and shares, each tried out for real."""

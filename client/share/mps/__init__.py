@@ -1,0 +1,1 @@
+"""MPS: a percentage of a GPU's SMs for each client, by a daemon that is found or started."""

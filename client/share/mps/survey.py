@@ -1,0 +1,37 @@
+"""What MPS looks like on this machine, for people; asks, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tune_farm.client.share.mps.control import PIPE_DIRECTORY, Control, find_binary
+from tune_farm.client.share.mps.errors import MpsError, MpsProblem
+
+#: Where a daemon listens that nobody told otherwise (NVIDIA's MPS documentation).
+_USUAL = Path("/tmp/nvidia-mps")  # noqa: S108
+_BRIEFLY = {MpsProblem.NO_BINARY: "no control command", MpsProblem.NO_DAEMON: "no daemon"}
+
+
+def look(environment: Mapping[str, str]) -> str:
+    """One line on the daemon that a CUDA process started here would meet.
+
+    Raises:
+        MpsError: there is none, or it does not answer as it should.
+    """
+    folder = Path(environment.get(PIPE_DIRECTORY) or _USUAL)
+    control = Control(pipe_directory=folder, binary=find_binary(environment.get("PATH")))
+    servers = control.servers()
+    clients = sum(len(control.clients(server)) for server in servers)
+    percent = control.default_percentage()
+    states = sorted({control.status(server) for server in servers})
+    state = f", {' and '.join(states).lower()}" if states else ""
+    return f"daemon in {folder}: {clients} clients, at most {percent:g}%{state}"
+
+
+def mps_state(environment: Mapping[str, str]) -> str:
+    """The same, or in few words why there is nothing to see."""
+    try:
+        return look(environment)
+    except MpsError as error:
+        return _BRIEFLY.get(error.problem, error.cause)

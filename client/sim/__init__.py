@@ -1,0 +1,1 @@
+"""GPUs that do not exist: their times follow a law, and everything they say is marked SIMULATED."""
