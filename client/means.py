@@ -14,7 +14,7 @@ from tune_farm.client.sim.child import BEHAVIOR
 from tune_farm.client.sim.gpus import SimulatedGpu
 from tune_farm.client.sim.truth import Truth
 from tune_farm.tuner.build.pool import BuildOptions, BuildPool
-from tune_farm.tuner.measure.runner import ChildRunner, RunOptions
+from tune_farm.tuner.measure.runner import REAL_CHILD, ChildRunner, RunOptions
 
 ClientBuilder: TypeAlias = BuildPool | SimulatedBuilder
 _SIMULATED_CHILD = "tune_farm.client.sim.child"
@@ -52,15 +52,14 @@ def make_runner(
     slot: Slot, *, simulated: SimulatedGpu | None, scratch: Path, options: RunOptions
 ) -> ChildRunner:
     """Start the measuring child; whoever calls this has to close it."""
-    if simulated is None:
-        return ChildRunner(
-            cores=slot.measure_cores, scratch=scratch, options=options, name=slot.name
-        )
+    role, environment = REAL_CHILD, {}
+    if simulated is not None:
+        role, environment = _SIMULATED_CHILD, {BEHAVIOR: json.dumps(asdict(simulated.behavior))}
     return ChildRunner(
         cores=slot.measure_cores,
         scratch=scratch,
         options=options,
         name=slot.name,
-        role=_SIMULATED_CHILD,
-        environment={BEHAVIOR: json.dumps(asdict(simulated.behavior))},
+        role=role,
+        environment=environment,
     )

@@ -51,7 +51,7 @@ class Daemon:
     folder: Path | None = None  # of pipes and logs, ours to remove
 
     def environment(self, percent: float | None, partition: str | None = None) -> dict[str, str]:
-        """What a client is born with; unset are variables that are given empty.
+        """What a client is born with.
 
         Args:
             percent: its share; None: what the daemon gives.
