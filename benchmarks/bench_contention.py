@@ -38,8 +38,8 @@ CPU_SEEDS = {True: 3, False: 10}
 SPACES = (
     ("gemm", "RTX_3090"),
     ("gemm", "RTX_2080_Ti"),
-    ("convolution", "A4000"),
-    ("convolution", "A6000"),
+    ("convolution_milo", "A4000"),
+    ("convolution_milo", "A6000"),
 )
 
 Floats = NDArray[np.float64]
