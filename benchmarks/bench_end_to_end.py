@@ -106,6 +106,54 @@ def rows_of(
     return rows
 
 
+def profile(model: str, out: Path, environment: dict[str, str]) -> list[dict[str, Any]]:
+    """Seconds by operator of both sides, each operator where the model calls it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.by_operator", model, str(out)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+    )
+    rows: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])["rows"]
+    return rows
+
+
+def slower_operators(model: str, rows: list[dict[str, Any]]) -> list[str]:
+    """Which operators take longer than onnxruntime's, and how fast each side computes them."""
+    own, other = SIDES
+    sums = {side: sum(row[side]["seconds"] for row in rows) for side in SIDES}
+    paired = [row for row in rows if all(row[side]["seconds"] for side in SIDES)]
+    paired.sort(key=lambda row: row[other]["seconds"] - row[own]["seconds"])
+    losing = [row for row in paired if row[own]["seconds"] > 1.05 * row[other]["seconds"]]
+    products = [row for row in paired if row["products"] > 1]
+    best = max((rate(row, own) for row in products), default=0.0)
+    shown = [
+        f"{row[own]['name']} {row[own]['calls']} calls {row[own]['seconds'] * 1e3:.2f} ms against "
+        f"{row[other]['seconds'] * 1e3:.2f} ms"
+        + (
+            f" ({rate(row, own):.0f} against {rate(row, other):.0f} GFLOP/s of direct products)"
+            if row["products"] > 1
+            else " (all that sums up no products)"
+        )
+        for row in losing[:5]
+    ]
+    return [
+        f"{model}, by operator where the model calls it: {sums[own] * 1e3:.1f} ms against "
+        f"{sums[other] * 1e3:.1f} ms; slower than onnxruntime's are {len(losing)} of "
+        f"{len(paired)}: "
+        + ("; ".join(shown) or "none")
+        + f"; our best product reaches {best:.0f} GFLOP/s",
+    ]
+
+
+def rate(row: dict[str, Any], side: str) -> float:
+    """GFLOP/s, as if each product were computed directly."""
+    flops = 2.0 * row["elements"] * row["products"] * row[side]["calls"]
+    return float(flops / row[side]["seconds"] / 1e9)
+
+
 def ratios(model: str, seconds: dict[str, list[float]]) -> dict[str, float]:
     """Ours over each rival's; onnxruntime's is the one that the claim is about."""
     medians = {side: statistics.median(runs) for side, runs in seconds.items()}
@@ -192,6 +240,7 @@ def main() -> None:
                 commands |= torch_commands(arguments.torch, model)
             seconds = latencies(commands, environment, ROUNDS[arguments.quick])
             notes += notes_of(model, summary, budget_of(out))
+            notes += slower_operators(model, profile(model, out, environment))
         rows += rows_of(model, seconds, summary)
         results |= ratios(model, seconds)
     report = Report(

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,16 +43,26 @@ def inputs_of(specs: Sequence[InputSpec]) -> list[np.ndarray]:
 
 def tuned(model: str, directory: Path) -> Run:
     """The model as a run directory has it."""
+    return _tvm(*tuned_model(model, directory), directory)
+
+
+def tuned_model(model: str, directory: Path) -> tuple[LoweredModel, str]:
+    """A run's model in the form that it tuned, and the target."""
     header = json.loads((directory / "records.jsonl").read_text().splitlines()[0])
     layout, fast_math = Layout(header["layout"]), header["fast_math"]
     lowered = _lowered(model, header["target"], layout, fast_math=fast_math)
     summary = json.loads((directory / "summary.json").read_text())
-    lowered = rewrite(lowered, summary.get("winograd_tiles", {}))
-    return _tvm(lowered, directory, header["target"])
+    return rewrite(lowered, summary.get("winograd_tiles", {})), header["target"]
 
 
-def _tvm(lowered: LoweredModel, directory: Path, target_json: str) -> Run:
-    """A module compiled with the database in a directory."""
+def _tvm(lowered: LoweredModel, target_json: str, directory: Path) -> Run:
+    machine, arguments = compiled(lowered, directory, target_json)
+    main = machine["main"]
+    return lambda: main(*arguments)
+
+
+def compiled(lowered: LoweredModel, directory: Path, target_json: str) -> tuple[Any, list[Any]]:
+    """A module compiled with the database in a directory, and what it is called with."""
     import tvm
     from tvm.relax import VirtualMachine
 
@@ -68,10 +79,8 @@ def _tvm(lowered: LoweredModel, directory: Path, target_json: str) -> Run:
             )
         )
         machine = VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
-    main = machine["main"]
     arrays = [*inputs_of(lowered.inputs), *lowered.weights]
-    arguments = [tvm.runtime.tensor(array, tvm.cpu()) for array in arrays]
-    return lambda: main(*arguments)
+    return machine, [tvm.runtime.tensor(array, tvm.cpu()) for array in arrays]
 
 
 def metaschedule(model: str, work_dir: Path) -> Run:
@@ -81,11 +90,19 @@ def metaschedule(model: str, work_dir: Path) -> Run:
 
     place = find_place("cpu", 100, 1)
     target_json = str(make_target(None, place.device, place.machine))
-    return _tvm(_lowered(model, target_json, Layout.GIVEN), work_dir, target_json)
+    return _tvm(_lowered(model, target_json, Layout.GIVEN), target_json, work_dir)
 
 
 def onnxruntime(model: str, directory: Path) -> Run:
     """The same graph and weights in onnxruntime, all its optimizations on."""
+    session, feed = onnx_session(model, directory)
+    return lambda: session.run(None, feed)
+
+
+def onnx_session(
+    model: str, directory: Path, *, profile: str | None = None
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """A session, and what it is run on; it writes a profile where it is told to."""
     import onnxruntime as ort
 
     header = json.loads((directory / "records.jsonl").read_text().splitlines()[0])
@@ -93,14 +110,15 @@ def onnxruntime(model: str, directory: Path) -> Run:
     options = ort.SessionOptions()
     options.intra_op_num_threads = len(os.sched_getaffinity(0))
     options.inter_op_num_threads = 1
+    if profile is not None:
+        options.enable_profiling, options.profile_file_prefix = True, profile
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
     proto = load_model(ModelSpec(model=model), with_weights=True).proto
     session = ort.InferenceSession(
         proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     names = [spec.name for spec in lowered.inputs]
-    feed = dict(zip(names, inputs_of(lowered.inputs), strict=True))
-    return lambda: session.run(None, feed)
+    return session, dict(zip(names, inputs_of(lowered.inputs), strict=True))
 
 
 def _lowered(
