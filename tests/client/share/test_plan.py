@@ -49,6 +49,28 @@ def test_the_whole_device_needs_no_mps() -> None:
     assert [slot.mode for slot in (whole, mig, half)] == ["whole", "mig", "mps"]
 
 
+@pytest.mark.parametrize(
+    "sizes", [(1,) * 7, (3, 4), (2, 1, 1)], ids=["1g x 7", "3g and 4g", "mixed"]
+)
+def test_one_client_lands_on_each_mig_instance(sizes: tuple[int, ...]) -> None:
+    offers = [
+        GpuOffer(
+            uuid=f"MIG-{index}",
+            total=16 * size,
+            memory_bytes=10 << 30,
+            is_mig=True,
+            slices=(size, 7),
+        )
+        for index, size in enumerate(sizes)
+    ]
+
+    slots = plan_gpu_slots(offers, 100, None)
+
+    assert [slot.uuid for slot in slots] == [offer.uuid for offer in offers]
+    assert [slot.total for slot in slots] == [16 * size for size in sizes]
+    assert {slot.mode for slot in slots} == {"mig"}
+
+
 def test_more_clients_than_fit_are_refused_unless_asked_for() -> None:
     with pytest.raises(UsageError, match="at most 2 can"):
         plan_gpu_slots([H100], 40, 3)
