@@ -259,7 +259,11 @@ def tunings(quick: bool, models: Sequence[str], seeds: Sequence[int]) -> list[Tu
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="three operators, under 4 minutes")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="three operators; TVM's imports take most of 4 to 7 minutes",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there, too")
     parser.add_argument(
         "--models", nargs="+", default=MODELS, choices=MODELS, help="of the full form"
