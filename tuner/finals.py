@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tune_farm.tuner.interfaces import Artifact, BuildFailure, Proposal, RunReport
 from tune_farm.tuner.loop import Bench, built, record_of
-from tune_farm.tuner.measure.race import Race, Sample
+from tune_farm.tuner.measure.race import FEWEST, Race, Sample
 from tune_farm.tuner.types import Candidate, Failed, Fault, Measured, Record, StageSeconds
 
 #: Quiet samples of each finalist at most.
@@ -39,7 +39,9 @@ def measure_finalists(
                 return
             heat.enter(item)
         heat.run(rounds)
-        if not bench.should_stop():
+        # Told to stop early, it still says what it knows, unless that is next to nothing: a final
+        # ranks above all that the search measured.
+        if not bench.should_stop() or heat.is_telling:
             for proposal in proposals:
                 item, report = heat.result(proposal.candidate)
                 yield record_of(item, proposal, attempt, bench.station, report)
@@ -100,6 +102,17 @@ class _Heat:
                 self._alone.append(seconds)
                 return seconds
         return None
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether each finalist that runs has been measured a few times."""
+        if self._race is None:
+            return False
+        others = [
+            key for key in self._items if key not in self._failures and key != self._incumbent
+        ]
+        fewest = min((len(self._race.ratios(key)) for key in others), default=len(self._alone))
+        return fewest >= FEWEST
 
     def result(self, key: Candidate) -> tuple[Artifact | BuildFailure, RunReport]:
         """What is known of a finalist in the end."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 Key = TypeVar("Key", bound=Hashable)
 
 #: Samples of each challenger before any is dropped.
-_FEWEST = 3
+FEWEST = 3
 #: Standard errors by which a challenger has to be behind to be dropped.
 _BEHIND = 2.5
 #: Deviations of the incumbent above its quiet level from which the device is not quiet.
@@ -102,7 +102,7 @@ class Race(Generic[Key]):
         return tuple(
             key
             for key, (score, own, count) in scores.items()
-            if count < _FEWEST or score - ahead <= _BEHIND * math.hypot(own, error)
+            if count < FEWEST or score - ahead <= _BEHIND * math.hypot(own, error)
         )
 
     def ratio(self, key: Key) -> float | None:
