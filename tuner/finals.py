@@ -43,8 +43,9 @@ def measure_finalists(
         # ranks above all that the search measured.
         if not bench.should_stop() or heat.is_telling:
             for proposal in proposals:
-                item, report = heat.result(proposal.candidate)
-                yield record_of(item, proposal, attempt, bench.station, report)
+                if proposal.candidate in heat:
+                    item, report = heat.result(proposal.candidate)
+                    yield record_of(item, proposal, attempt, bench.station, report)
     finally:
         heat.close()
 
@@ -61,6 +62,10 @@ class _Heat:
         self._race: Race[Candidate] | None = None
         self._incumbent: Candidate | None = None
         self._alone: list[float] = []  #: the incumbent's times, if nobody races it
+
+    def __contains__(self, key: Candidate) -> bool:
+        """Whether a finalist was built, or failed to be."""
+        return key in self._items
 
     def enter(self, item: Artifact | BuildFailure) -> None:
         """Take in what was built, or was not."""
