@@ -49,6 +49,28 @@ def model_tasks(
     return found
 
 
+def whole_model_tasks(models: Sequence[str], target_json: str) -> list[Task]:
+    """All distinct operators of models as they are given; imports TVM (seconds)."""
+    import json
+
+    import tvm
+
+    from tune_farm.sharding.compiler_output import compiler_output_logged
+    from tune_farm.sharding.extract import extract
+    from tune_farm.sharding.lower import lower
+    from tune_farm.sharding.models.load import load_model
+    from tune_farm.sharding.models.spec import ModelSpec
+
+    target = tvm.target.Target(json.loads(target_json))
+    found: dict[str, Task] = {}
+    for model in models:
+        loaded = load_model(ModelSpec(model=model), with_weights=False)
+        with compiler_output_logged():
+            tasks = extract(lower(loaded, target), target).tasks
+        found |= {task.id: task for task in tasks}
+    return list(found.values())
+
+
 def grouped_convolution(groups: int, target_json: str, *, channels: int = 64) -> Task:
     """A 3x3 convolution in groups with a ReLU, NCHW, 28x28; depthwise if each has one channel."""
     from tvm import te, topi

@@ -29,6 +29,7 @@ from tune_farm.client.whole_model.compare import (
 )
 from tune_farm.tuner.build.pool import BuildOptions
 from tune_farm.tuner.children.spawn import ChildDiedError, ChildSilentError
+from tune_farm.tuner.finals import measure_finalists
 from tune_farm.tuner.interfaces import BuildFailure, Proposal, Pruned
 from tune_farm.tuner.loop import RETRIED, Bench, Station, measure, tune, untuned
 from tune_farm.tuner.measure.messages import Timing
@@ -51,7 +52,7 @@ class AgentOptions:
     search: SearchOptions = MetaScheduleOptions()
     build: BuildOptions = BuildOptions()
     run: RunOptions = RunOptions()
-    final_timing: Timing = Timing(repeats=5, repeat_seconds=0.05, stop_ratio=2.0)
+    final_timing: Timing = Timing(repeats=1, repeat_seconds=0.02)  # of one sample of a race
     paired: PairedRepeats = PairedRepeats()
 
 
@@ -166,11 +167,10 @@ class Agent:
         if failure is None:
             self._runner.timing = self._options.final_timing
             try:
-                for record in measure(
+                for record in measure_finalists(
                     [Proposal(candidate=c, purpose=Purpose.FINAL) for c in order.candidates],
                     bench=replace(self._bench, station=replace(self._bench.station, corunners=0)),
-                    incumbent_seconds=None,
-                    first_attempt=_next_attempt(order.known, Purpose.FINAL),
+                    attempt=_next_attempt(order.known, Purpose.FINAL),
                 ):
                     yield RecordKnown(order_id=order.order_id, record=record)
             finally:

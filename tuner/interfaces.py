@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tune_farm.tuner.types import Candidate, Failed, Outcome, Purpose, Record, StageSeconds
+from tune_farm.tuner.types import (
+    Candidate,
+    Failed,
+    KernelUsage,
+    Outcome,
+    Purpose,
+    Record,
+    StageSeconds,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +25,7 @@ class Artifact:
     candidate: Candidate
     path: Path
     build_seconds: float
+    kernels: tuple[KernelUsage, ...] = ()  # of a GPU's code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,7 +110,7 @@ def _attempt(
     bench: Bench,
     incumbent_seconds: float | None,
 ) -> Iterator[Record]:
-    for item in _built(tuple(proposals), bench):
+    for item in built(tuple(proposals), bench):
         if bench.should_stop():
             return
         if isinstance(item, BuildFailure):
@@ -118,13 +118,14 @@ def _attempt(
         else:
             report = bench.runner.run(item, incumbent_seconds=incumbent_seconds)
             item.path.unlink(missing_ok=True)
-        record = _record(item, proposals[item.candidate], attempt, bench.station, report)
+        record = record_of(item, proposals[item.candidate], attempt, bench.station, report)
         if record.seconds is not None:
             incumbent_seconds = min(record.seconds, incumbent_seconds or record.seconds)
         yield record
 
 
-def _built(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Artifact | BuildFailure]:
+def built(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Artifact | BuildFailure]:
+    """Build candidates, so many at a time as the bench takes turns with."""
     if bench.turn is None:
         yield from bench.builder.build(candidates)
         return
@@ -132,13 +133,14 @@ def _built(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Artifact |
         yield from list(bench.builder.build(candidates[start : start + bench.turn]))
 
 
-def _record(
+def record_of(
     item: Artifact | BuildFailure,
     proposal: Proposal,
     attempt: int,
     station: Station,
     report: RunReport,
 ) -> Record:
+    """What is known of a candidate now, stamped with where that was."""
     return Record(
         candidate=item.candidate,
         purpose=proposal.purpose,
