@@ -14,6 +14,9 @@ from tune_farm.client.agent import Agent, AgentOptions
 from tune_farm.client.messages import ClientBroken, Message, Order
 from tune_farm.client.outbox import Outbox
 
+#: How soon an idle client sees that a device was broken.
+_REST_SECONDS = 0.5
+
 
 class Client:
     """Runs an agent in a thread of its own; the server talks to it by `exchange` alone."""
@@ -52,11 +55,18 @@ class Client:
         self._orders.put(None)
         self._thread.join()
 
+    def _next_order(self, agent: Agent) -> Order | None:
+        while True:
+            try:
+                return self._orders.get(timeout=_REST_SECONDS)
+            except queue.Empty:
+                agent.rest()
+
     def _work(self) -> None:
         agent: Agent | None = None
         try:
             agent = Agent(self._options, self._stop.is_set)
-            while (order := self._orders.get()) is not None:
+            while (order := self._next_order(agent)) is not None:
                 for payload in agent.perform(order):
                     self._outbox.put(payload)
         except Exception as error:  # noqa: BLE001 - the top of this process's work: report and end

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tune_farm.client.means import make_builder, make_runner
+from tune_farm.client.means import make_builder, make_guard, make_runner
 from tune_farm.client.messages import (
     ClientBroken,
     CompareOrder,
@@ -47,6 +47,7 @@ class AgentOptions:
     device: Device
     simulated: SimulatedGpu | None = None  # what the device is, if it does not exist
     scratch: Path  # its own, node-local; a successor in the same slot finds the references there
+    lane: Path | None = None  # folder of all clients of a GPU; None: of a CPU
     corunners: int
     seed: int
     search: SearchOptions = MetaScheduleOptions()
@@ -63,6 +64,7 @@ class Agent:
         self._options = options
         slot, scratch = options.slot, options.scratch
         scratch.mkdir(parents=True, exist_ok=True)
+        self._guard = make_guard(slot, options.lane)
         # Workers warm up while the measuring child starts: neither waits for the other.
         self._builder = make_builder(
             slot,
@@ -73,7 +75,11 @@ class Agent:
         )
         try:
             self._runner = make_runner(
-                slot, simulated=options.simulated, scratch=scratch, options=options.run
+                slot,
+                simulated=options.simulated,
+                guard=self._guard,
+                scratch=scratch,
+                options=options.run,
             )
         except BaseException:
             self._builder.close()
@@ -90,6 +96,7 @@ class Agent:
             station=station,
             turn=_turn(slot),
             should_stop=should_stop,
+            is_shared=options.lane is not None and options.corunners > 0,
         )
         self._strategies = Strategies(options.search, seed=options.seed)
 
@@ -106,6 +113,10 @@ class Agent:
                 yield self._compare(order)
         except ChildDiedError as death:
             yield ClientBroken(detail=death.detail)
+
+    def rest(self) -> None:
+        """Between orders, now and then: let go of a device that somebody else broke."""
+        self._runner.rest()
 
     def close(self) -> None:
         """End all processes of this agent; safe to call twice."""
@@ -180,13 +191,15 @@ class Agent:
     def _compare(self, order: CompareOrder) -> Payload:
         options = self._options
         try:
-            comparison = compare_whole_model(
-                order.job,
-                slot=options.slot,
-                scratch=options.scratch,
-                repeats=options.paired,
-                checks=options.run.checks,
-            )
+            with self._guard.turn(alone=True, meanwhile=self._runner.rest):
+                comparison = compare_whole_model(
+                    order.job,
+                    slot=options.slot,
+                    guard=self._guard,
+                    scratch=options.scratch,
+                    repeats=options.paired,
+                    checks=options.run.checks,
+                )
         except ModelDoesNotBuildError as failure:
             return ModelFailed(order_id=order.order_id, detail=str(failure))
         except ChildDiedError as death:

@@ -21,8 +21,9 @@ class RunConfig:
     """The resolved configuration of a run; what `config.toml` holds."""
 
     spec: ModelSpec
-    sm_share_percent: int
+    sm_share_percent: int | None  # None: what was set for this job, else all
     clients: int | None  # None: as many as the share allows
+    oversubscribe: bool  # shares of a GPU may add up to more than all of it
     device: str
     target: str | None  # a TVM tag or JSON; None: this device
     layout: Layout | None  # of the model's tensors; None: what is predicted to run faster

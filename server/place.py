@@ -2,102 +2,178 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from tune_farm.client.devices.compiler import require_compiler
+from tune_farm.client.devices.cpu import cpu_device
 from tune_farm.client.devices.cpu_core import cpu_core
 from tune_farm.client.devices.inventory import Selection, select
 from tune_farm.client.share.cores import describe, plan_slots
+from tune_farm.client.share.host import host_cores
+from tune_farm.client.share.open_gpus import OpenGpus, open_gpus
 from tune_farm.client.share.plan import GpuOffer, plan_gpu_slots
 from tune_farm.client.share.slot import Slot
 from tune_farm.client.sim.gpus import SimulatedGpu
+from tune_farm.server.config import RunConfig
+from tune_farm.tuner.build.cuda_compile import missing_compiler
+from tune_farm.tuner.errors import EnvironmentUnusableError
 from tune_farm.tuner.predictor.machine import Cpu, Gpu
 from tune_farm.tuner.types import Device, Share
+
+_WHOLE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """A device, divided among clients."""
 
-    selection: Selection
+    device: Device
     slots: tuple[Slot, ...]
-
-    @property
-    def device(self) -> Device:
-        """What is tuned for."""
-        return self.selection.device
+    machine: Cpu | Gpu  # one client's share, as the predictor's laws see it
+    headline: str  # the first line that a user reads: what is tuned for, and why
+    simulated: SimulatedGpu | None = None  # what the device is, if it does not exist
 
     @property
     def share(self) -> Share:
         """Of each client."""
         return self.slots[0].share
 
-    @property
-    def simulated(self) -> SimulatedGpu | None:
-        """What the device is, if it does not exist."""
-        return self.selection.simulated
-
-    @property
-    def machine(self) -> Cpu | Gpu:
-        """The share as the predictor's laws see it."""
-        if self.simulated is not None:
-            return self.simulated.machine_of(self.share)
-        return cpu_core(self.share.granted)
-
-    @property
-    def headline(self) -> str:
-        """The first line that a user reads: what is tuned for, and why."""
-        if self.simulated is not None:
-            return _simulated_text(self.simulated, self.share, len(self.slots))
-        what = describe(self.slots, self.device.device_class.name)
-        reason = self.selection.reason
-        return f"{reason}: {what}" if reason else what
+    def corunners(self, slot: Slot) -> int:
+        """Other clients on the device of one: a GPU's neighbors, or all on the CPU."""
+        return sum(each.gpu == slot.gpu for each in self.slots) - 1
 
 
-def find_place(device: str, percent: int, clients: int | None, *, builds: bool = True) -> Place:
-    """Choose the device and divide it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What was asked for."""
+
+    device: str  # as `--device` names it
+    percent: int | None = _WHOLE  # one client's share; None: what was set for this job, else all
+    clients: int | None = None  # None: as many as fit
+    oversubscribes: bool = False  # shares may add up to more than the device
+
+
+def wish_of(config: RunConfig) -> Wish:
+    """What a run was asked for."""
+    return Wish(
+        device=config.device,
+        percent=config.sm_share_percent,
+        clients=config.clients,
+        oversubscribes=config.oversubscribe,
+    )
+
+
+@contextmanager
+def open_place(wish: Wish, *, builds: bool = True, root: Path | None = None) -> Iterator[Place]:
+    """Choose the device and divide it; what was started for that ends with the context.
 
     Args:
-        device: as `--device` names it.
-        percent: one client's share.
-        clients: how many; None for as many as fit.
+        wish: what was asked for.
         builds: whether something will be built there; then a compiler has to be at hand.
+        root: short and node-local, for sockets of daemons; None: in /tmp.
 
     Raises:
         UsageError: the share or the clients asked for do not fit.
-        EnvironmentUnusableError: no such device, or no compiler.
+        EnvironmentUnusableError: no such device or share, or no compiler.
     """
-    selection = select(device)
+    selection = select(wish.device, os.environ)
     if selection.simulated is not None:
-        slots = _simulated_slots(selection, selection.simulated, percent, clients)
-        return Place(selection=selection, slots=slots)
+        yield _simulated(selection, selection.simulated, wish)
+        return
     if builds:
         require_compiler()
-    return Place(selection=selection, slots=plan_slots(selection.cores, percent, clients))
+    if not selection.places:
+        yield _cpu(selection, wish)
+        return
+    with open_gpus(
+        selection.places,
+        percent="auto" if wish.percent is None else wish.percent,
+        clients=wish.clients,
+        oversubscribes=wish.oversubscribes,
+        cores=selection.cores,
+        environment=os.environ,
+        root=root,
+    ) as gpus:
+        missing = missing_compiler() if builds else None
+        if missing is not None:
+            raise EnvironmentUnusableError(f"there is not {missing}", "pip install 'tune-farm[cuda]'")
+        yield Place(
+            device=gpus.device,
+            slots=gpus.slots,
+            machine=gpus.machine,
+            headline=_because(selection, _gpu_text(gpus)),
+        )
 
 
-def _simulated_slots(
-    selection: Selection, gpu: SimulatedGpu, percent: int, clients: int | None
-) -> tuple[Slot, ...]:
+def cpu_place(percent: int, clients: int | None) -> Place:
+    """This machine's CPU, divided; nothing is started for it."""
+    wish = Wish(device="cpu", percent=percent, clients=clients)
+    return _cpu(select(wish.device, os.environ), wish)
+
+
+def _cpu(selection: Selection, wish: Wish) -> Place:
+    slots = plan_slots(selection.cores, _percent(wish), wish.clients)
+    device = cpu_device()
+    return Place(
+        device=device,
+        slots=slots,
+        machine=cpu_core(slots[0].share.granted),
+        headline=_because(selection, describe(slots, device.device_class.name)),
+    )
+
+
+def _percent(wish: Wish) -> int:
+    return _WHOLE if wish.percent is None else wish.percent
+
+
+def _simulated(selection: Selection, gpu: SimulatedGpu, wish: Wish) -> Place:
     offer = GpuOffer(
         uuid=gpu.id, total=gpu.machine.total_sms, memory_bytes=gpu.memory_bytes, is_mig=False
     )
-    cores = selection.cores
-    return tuple(
+    planned = plan_gpu_slots(
+        [offer], _percent(wish), wish.clients, oversubscribes=wish.oversubscribes
+    )
+    hosts = host_cores(selection.cores, len(planned))
+    slots = tuple(
         Slot(
             name=slot.name,
-            measure_cores=(cores[index % len(cores)],),
-            build_cores=cores,
+            measure_cores=measure,
+            build_cores=build,
             share=gpu.share(slot.asked_percent),
             gpu=slot.uuid,
         )
-        for index, slot in enumerate(plan_gpu_slots([offer], percent, clients))
+        for slot, (measure, build) in zip(planned, hosts, strict=True)
+    )
+    share = slots[0].share
+    return Place(
+        device=gpu.device(),
+        slots=slots,
+        machine=gpu.machine_of(share),
+        headline=(
+            f"SIMULATED: tuning for {gpu.id} ({gpu.name}), {_share_text(share, len(slots))}; no GPU "
+            "is used and nothing is compiled: times follow a law"
+        ),
+        simulated=gpu,
     )
 
 
-def _simulated_text(gpu: SimulatedGpu, share: Share, clients: int) -> str:
-    count = f"{clients} client" + ("" if clients == 1 else "s")
+def _gpu_text(gpus: OpenGpus) -> str:
+    share, device = gpus.slots[0].share, gpus.device
+    by = {"mps": "proven under MPS", "mig": "in MIG instances", "whole": "undivided"}
     return (
-        f"SIMULATED: tuning for {gpu.id} ({gpu.name}), {share.asked_percent}% = {share.granted} of "
-        f"{share.total} SMs, {count}; no GPU is used and nothing is compiled: times follow a law"
+        f"tuning for {device.device_class.name} ({device.uuid[:12]}), "
+        f"{_share_text(share, len(gpus.slots))}, {by.get(share.kind, share.kind)}"
     )
+
+
+def _share_text(share: Share, clients: int) -> str:
+    count = f"{clients} client" + ("" if clients == 1 else "s")
+    return f"{share.asked_percent}% = {share.granted} of {share.total} SMs, {count}"
+
+
+def _because(selection: Selection, what: str) -> str:
+    return f"{selection.reason}: {what}" if selection.reason else what

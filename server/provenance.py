@@ -78,6 +78,8 @@ def environment(device: Device, *, memory: dict[str, Any]) -> dict[str, Any]:
         "packages": {name: _version(name) for name in _PACKAGES},
         "device": asdict(device),
         "memory": memory,
+        # As TVM's own measurements: no cache is flushed between the calls of a repeat.
+        "timing": "repeats follow a warm-up call; caches are warm",
     }
 
 

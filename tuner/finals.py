@@ -148,7 +148,9 @@ class _Heat:
         """Run a finalist once; None, and it is out, if it failed."""
         item = self._items[key]
         assert isinstance(item, Artifact)
-        report = self._bench.runner.run(item, incumbent_seconds=None)
+        report = self._bench.runner.run(
+            item, incumbent_seconds=None, alone=self._bench.is_shared
+        )
         before = self._stages.get(key, StageSeconds())
         stages = replace(
             before,

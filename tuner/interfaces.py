@@ -103,6 +103,11 @@ class Builder(Protocol):
 class Runner(Protocol):
     """Runs artifacts of one task under one share, one at a time."""
 
-    def run(self, artifact: Artifact, *, incumbent_seconds: float | None) -> RunReport:
-        """Check the artifact's output, then time it; stop early far behind the incumbent."""
+    def run(
+        self, artifact: Artifact, *, incumbent_seconds: float | None, alone: bool = False
+    ) -> RunReport:
+        """Check the artifact's output, then time it; stop early far behind the incumbent.
+
+        With `alone`, while no other client uses the device.
+        """
         ...

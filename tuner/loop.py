@@ -29,6 +29,8 @@ from tune_farm.tuner.types import (
 
 #: Faults that are not the candidate's doing; it is tried once more.
 RETRIED = frozenset({Fault.HOST_OVERLOAD, Fault.WORKER_DIED, Fault.LOST, Fault.CONTENDED})
+#: Where clients share a device, one's fault is reported to all, and nobody says whose it was.
+_SUSPECT = frozenset({Fault.ILLEGAL_ACCESS, Fault.RUN_ERROR})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ class Bench:
     #: None: builds have cores of their own, and go on while timings run.
     turn: int | None
     should_stop: Callable[[], bool]  # asked between candidates
+    #: Others run on the device meanwhile: who seems to have faulted is tried again without them.
+    is_shared: bool = False
 
 
 def tune(
@@ -95,10 +99,12 @@ def measure(
 ) -> Iterator[Record]:
     """Build and measure candidates of one task; those that a fault of ours hit are tried again."""
     again = {proposal.candidate: proposal for proposal in proposals}
+    tried_again = RETRIED | _SUSPECT if bench.is_shared else RETRIED
     for attempt in (first_attempt, first_attempt + 1):
         retried = {}
-        for record in _attempt(again, attempt, bench, incumbent_seconds):
-            if isinstance(record.outcome, Failed) and record.outcome.fault in RETRIED:
+        alone = bench.is_shared and attempt > first_attempt
+        for record in _attempt(again, attempt, bench, incumbent_seconds, alone):
+            if isinstance(record.outcome, Failed) and record.outcome.fault in tried_again:
                 retried[record.candidate] = again[record.candidate]
             yield record
         again = retried
@@ -109,6 +115,7 @@ def _attempt(
     attempt: int,
     bench: Bench,
     incumbent_seconds: float | None,
+    alone: bool,
 ) -> Iterator[Record]:
     for item in built(tuple(proposals), bench):
         if bench.should_stop():
@@ -116,7 +123,7 @@ def _attempt(
         if isinstance(item, BuildFailure):
             report = RunReport(outcome=item.failure, cores_used=(), stage_seconds=StageSeconds())
         else:
-            report = bench.runner.run(item, incumbent_seconds=incumbent_seconds)
+            report = bench.runner.run(item, incumbent_seconds=incumbent_seconds, alone=alone)
             item.path.unlink(missing_ok=True)
         record = record_of(item, proposals[item.candidate], attempt, bench.station, report)
         if record.seconds is not None:

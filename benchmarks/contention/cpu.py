@@ -18,7 +18,7 @@ from benchmarks.operators import Selection, model_tasks
 from benchmarks.report import ROOT
 from benchmarks.sweeps.record import draw
 from tune_farm.client.devices.cpu import usable_cores
-from tune_farm.client.devices.inventory import select
+from tune_farm.client.devices.cpu import system_mcpu
 from tune_farm.tuner.build.pool import BuildOptions, BuildPool
 from tune_farm.tuner.interfaces import Artifact
 from tune_farm.tuner.loop import untuned
@@ -41,7 +41,7 @@ class Kernels:
     def __init__(self, finalists: int, folder: Path) -> None:
         cores = usable_cores()
         self._core = cores[-1]
-        architecture = select("cpu").device.device_class.architecture
+        architecture = system_mcpu()
         target = {"kind": "llvm", "mcpu": architecture, "num-cores": 1}
         (task,) = model_tasks([OPERATOR], json.dumps(target), packed=True)
         self._pool = BuildPool(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from tune_farm.client.devices.gpus import Gpu, list_gpus
 from tune_farm.client.devices.granted import granted
 from tune_farm.client.doctor.check import Check, Status
-from tune_farm.client.doctor.share_trial import try_share
+from tune_farm.client.doctor.share_trial import try_runtime, try_share
 from tune_farm.client.share.mps.errors import MpsError, MpsProblem
 from tune_farm.client.share.mps.survey import look
 
@@ -42,9 +42,11 @@ def gpu_checks(environment: Mapping[str, str], *, full: bool) -> Iterator[Check]
         yield from _of_gpu(gpu)
     mps = _mps(environment)
     yield mps
-    if full and mps.status is not Status.FAILED:
+    if full:
         for place in grant.places:
-            yield try_share(place, environment)
+            if mps.status is not Status.FAILED:
+                yield try_share(place, environment)
+            yield try_runtime(place)
 
 
 def _of_gpu(gpu: Gpu) -> Iterator[Check]:

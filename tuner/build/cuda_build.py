@@ -13,7 +13,7 @@ from tune_farm.tuner.build.cuda_usage import BlockLimits, usage_of, why_pruned
 from tune_farm.tuner.types import KernelUsage
 
 #: Where TVM finds a CUDA driver, it registers what makes its own modules, and compiles in there.
-_TVM_OWN = "ffi.Module.create.cuda"
+TVM_OWN = "ffi.Module.create.cuda"
 
 
 class PrunedError(Exception):
@@ -94,7 +94,7 @@ def _generate(host: Any, devices: dict[Any, Any]) -> Any:
     import tvm_ffi
     from tvm.tirx.build import tir_to_runtime
 
-    tvm_ffi.registry.remove_global_func(_TVM_OWN)
+    tvm_ffi.registry.remove_global_func(TVM_OWN)
     return tir_to_runtime(host, devices, tvm.target.Target("llvm"))
 
 

@@ -46,3 +46,4 @@ class MeasureDone:
     cores_used: tuple[int, ...]
     check_seconds: float
     measure_seconds: float
+    is_broken: bool = False  # this child can do nothing more on its device

@@ -27,6 +27,7 @@ class MpsProblem(enum.Enum):
     WRONG_DEVICE = "start the daemon with CUDA_VISIBLE_DEVICES set to this GPU's UUID"
     NOT_IN_FORCE = "the share was not applied: end the daemon and let tune-farm start its own"
     FAULT = "a client faulted: all clients of that server have to end before new ones can start"
+    SILENT = "look at 'nvidia-smi' and the kernel's log for Xid errors"
     FULL = "fewer clients: --clients N; each context counts"
     EXCLUSIVE = "another process holds the GPU: end it, or set the compute mode to DEFAULT"
 

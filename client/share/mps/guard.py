@@ -3,50 +3,59 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 
-from tune_farm.client.share.mps.daemon import Daemon
-from tune_farm.client.share.mps.errors import MpsError
-from tune_farm.client.share.mps.handshake import Attached, Expected, pids_of, verify
+from tune_farm.client.share.lane import Lane
+from tune_farm.client.share.lane_guard import LaneGuard
+from tune_farm.client.share.mps.control import Control
+from tune_farm.client.share.mps.errors import MpsError, MpsProblem
+from tune_farm.client.share.mps.handshake import Attached, Expected, verify
+from tune_farm.client.share.mps.leave import leave
 from tune_farm.tuner.children.spawn import Child
+from tune_farm.tuner.measure.guard import NotYetError
 
 _LOG = logging.getLogger(__name__)
 
 _HANDSHAKE_SECONDS = 15.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareGuard:
-    """Of the children of one slot; implements `tuner.measure.runner.Guard`."""
+class ShareGuard(LaneGuard):
+    """Of the children of one slot; implements `tuner.measure.guard.Guard`."""
 
-    daemon: Daemon
-    expected: Expected
+    def __init__(self, lane: Lane, *, control: Control, expected: Expected) -> None:
+        """Begin.
+
+        Args:
+            lane: of the device.
+            control: the daemon that children are clients of.
+            expected: the share.
+        """
+        super().__init__(lane)
+        self._control = control
+        self._expected = expected
 
     def greet(self, child: Child) -> None:
         """Let a child begin if it is under its share.
 
         Raises:
             MpsError: the share is not in force.
+            NotYetError: the server recovers from a fault.
             ChildDiedError: it ended meanwhile.
             ChildSilentError: it said nothing.
         """
         attached = child.receive(_HANDSHAKE_SECONDS)
         assert isinstance(attached, Attached)
-        verify(attached, self.expected, self.daemon.control)
+        try:
+            verify(attached, self._expected, self._control)
+        except MpsError as error:
+            if error.problem is MpsProblem.FAULT:
+                raise NotYetError from error
+            raise
         child.send("begin")
 
     def part(self, child: Child) -> None:
-        """Have a child leave MPS, then end it.
-
-        A busy client that is killed leaves the server in a state that NVIDIA does not define: its
-        work on the GPU is ended first. Where the daemon does not answer it is killed all the same.
-        """
-        control = self.daemon.control
+        """Have a child leave MPS, then end it; where the daemon does not answer, all the same."""
         try:
-            names = pids_of(child.pid)
-            for server in control.servers():
-                for client in names & set(control.clients(server)):
-                    control.terminate(server, client)
+            leave(self._control, child.pid)
         except MpsError as error:
             _LOG.warning("%s was killed while MPS may still know it: %s", child.name, error.cause)
         child.kill()

@@ -11,6 +11,7 @@ import pytest
 from tests.client.share.mps.test_daemon import PLACE, UUID
 from tests.doubles.fixtures import GpuMachine
 from tests.tuner.records_of import candidate, plain_task
+from tune_farm.client.share.lane import Lane
 from tune_farm.client.share.mps.child import PATH, ROLE
 from tune_farm.client.share.mps.control import BINARY
 from tune_farm.client.share.mps.daemon import Daemon, start, stop
@@ -48,7 +49,7 @@ def runner_of(daemon: Daemon, scratch: Path, **environment: str) -> ChildRunner:
             BEHAVIOR: CALM,
             **environment,
         },
-        guard=ShareGuard(daemon=daemon, expected=QUARTER),
+        guard=ShareGuard(Lane(scratch / "lane", "quarter"), control=daemon.control, expected=QUARTER),
     )
 
 

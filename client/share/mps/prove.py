@@ -1,0 +1,97 @@
+"""Asks processes of their own what a GPU is and what a share of it gives, before work begins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tune_farm.client.devices.cuda_driver import CudaDevice, same_device
+from tune_farm.client.devices.granted import VISIBLE, GpuPlace
+from tune_farm.client.share.mps.control import PIPE_DIRECTORY
+from tune_farm.client.share.mps.daemon import Daemon
+from tune_farm.client.share.mps.errors import MpsError, MpsProblem
+from tune_farm.client.share.mps.handshake import Attached, Expected, verify
+from tune_farm.client.share.mps.leave import leave
+from tune_farm.tuner.children.spawn import Birth, Child, ChildDiedError, ChildSilentError
+
+_ANSWER_SECONDS = 15.0
+_CHILD = "tune_farm.client.share.mps.handshake"
+
+
+def without_mps(uuid: str, folder: Path) -> dict[str, str]:
+    """The environment of a process that gets all of a device, whatever daemon there is."""
+    return {VISIBLE: uuid, PIPE_DIRECTORY: str(folder / "nowhere")}
+
+
+def ask_whole(place: GpuPlace, folder: Path) -> CudaDevice:
+    """What a process is given which MPS knows nothing of.
+
+    Args:
+        place: the device.
+        folder: for what the process writes.
+
+    Raises:
+        MpsError: nothing, or another device.
+    """
+    with _child(folder, "whole", without_mps(place.uuid, folder)) as child:
+        attached = _told(child, place.uuid)
+    if attached.error:
+        raise MpsError.of_cuda(attached.error_number, f"{place.uuid}: {attached.error}")
+    device = attached.devices[0]
+    if not same_device(device.uuid, place.uuid):
+        raise MpsError(MpsProblem.WRONG_DEVICE, f"CUDA gave {device.uuid} for {place.uuid}")
+    return device
+
+
+def prove(daemon: Daemon, expected: Expected, folder: Path) -> int:
+    """Put a process under a share and compare what it gets.
+
+    Args:
+        daemon: of the device.
+        expected: the share.
+        folder: for what the process writes.
+
+    Returns:
+        The SMs that it gives.
+
+    Raises:
+        MpsError: the share is not in force.
+    """
+    with _child(folder, "share", daemon.environment(expected.percent)) as child:
+        try:
+            return verify(_told(child, expected.uuid), expected, daemon.control)
+        finally:
+            leave(daemon.control, child.pid)
+
+
+def _told(child: Child, uuid: str) -> Attached:
+    try:
+        attached = child.receive(_ANSWER_SECONDS)
+    except (ChildDiedError, ChildSilentError) as error:
+        raise MpsError(
+            MpsProblem.SILENT,
+            f"a process that asks the CUDA driver for {uuid} did not answer: "
+            f"{str(error).splitlines()[0]}",
+        ) from None
+    assert isinstance(attached, Attached)
+    return attached
+
+
+@contextmanager
+def _child(folder: Path, name: str, environment: Mapping[str, str]) -> Iterator[Child]:
+    child = Child(
+        Birth(
+            role=_CHILD,
+            name=name,
+            cores=tuple(sorted(os.sched_getaffinity(0))),
+            threads=1,
+            scratch=folder,
+            environment=environment,
+        )
+    )
+    try:
+        yield child
+    finally:
+        child.kill()
