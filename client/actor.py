@@ -5,6 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 import traceback
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import ray
@@ -78,14 +80,22 @@ class Client:
                 agent.close()
 
 
-def start_client(options: AgentOptions, *, node_id: str) -> Any:
+def start_client(
+    options: AgentOptions, *, node_id: str, resources: Mapping[str, float] = MappingProxyType({})
+) -> Any:
     """Start a client as a Ray actor on a node; returns its handle at once.
 
-    It takes nothing from Ray's books: which cores it uses is fixed by its slot.
+    Which cores and which part of a device it uses is fixed by its slot, whatever Ray's books say.
+
+    Args:
+        options: what it is made with.
+        node_id: Ray's.
+        resources: what it takes from Ray's books.
     """
     actor = ray.remote(Client).options(
         num_cpus=0,
         num_gpus=0,
+        resources=dict(resources),
         max_restarts=0,
         scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node_id, soft=False),
     )
