@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tune_farm.tuner.interfaces import Artifact, BuildFailure, Proposal, RunReport
-from tune_farm.tuner.loop import Bench, built, record_of
+from tune_farm.tuner.loop import RETRIED, Bench, built, record_of
 from tune_farm.tuner.measure.race import FEWEST, Race, Sample
 from tune_farm.tuner.types import Candidate, Failed, Fault, Measured, Record, StageSeconds
 
@@ -34,7 +34,7 @@ def measure_finalists(
     """
     heat = _Heat(bench)
     try:
-        for item in built(tuple(each.candidate for each in proposals), bench):
+        for item in _built([each.candidate for each in proposals], bench):
             if bench.should_stop():
                 return
             heat.enter(item)
@@ -48,6 +48,17 @@ def measure_finalists(
                     yield record_of(item, proposal, attempt, bench.station, report)
     finally:
         heat.close()
+
+
+def _built(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Artifact | BuildFailure]:
+    """Build all; what failed through no fault of its own is tried once more."""
+    again = []
+    for item in built(candidates, bench):
+        if isinstance(item, BuildFailure) and item.failure.fault in RETRIED:
+            again.append(item.candidate)
+        else:
+            yield item
+    yield from built(again, bench)
 
 
 class _Heat:
@@ -148,9 +159,9 @@ class _Heat:
         """Run a finalist once; None, and it is out, if it failed."""
         item = self._items[key]
         assert isinstance(item, Artifact)
-        report = self._bench.runner.run(
-            item, incumbent_seconds=None, alone=self._bench.is_shared
-        )
+        report = self._run(item)
+        if isinstance(report.outcome, Failed) and report.outcome.fault in RETRIED:
+            report = self._run(item)
         before = self._stages.get(key, StageSeconds())
         stages = replace(
             before,
@@ -162,3 +173,6 @@ class _Heat:
             self._failures[key] = report
             return None
         return report.outcome.median_seconds
+
+    def _run(self, item: Artifact) -> RunReport:
+        return self._bench.runner.run(item, incumbent_seconds=None, alone=self._bench.is_shared)
