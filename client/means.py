@@ -11,6 +11,7 @@ from typing import TypeAlias
 from tune_farm.client.share.lane import Lane
 from tune_farm.client.share.lane_guard import LaneGuard
 from tune_farm.client.share.mps import child
+from tune_farm.client.share.seat_guard import SeatGuard
 from tune_farm.client.share.slot import Slot
 from tune_farm.client.sim.builder import SimulatedBuilder
 from tune_farm.client.sim.child import BEHAVIOR
@@ -63,7 +64,7 @@ def make_guard(slot: Slot, lane: Path | None) -> Guard:
     if lane is None:
         return NoGuard()
     own = Lane(lane, slot.name)
-    return LaneGuard(own) if slot.seat is None else slot.seat.guard(own)
+    return LaneGuard(own) if slot.seat is None else SeatGuard(own, slot.seat)
 
 
 def make_runner(

@@ -14,7 +14,7 @@ from tune_farm.client.devices.cpu_core import cpu_core
 from tune_farm.client.devices.inventory import Selection, select
 from tune_farm.client.share.cores import describe, plan_slots
 from tune_farm.client.share.host import host_cores
-from tune_farm.client.share.open_gpus import OpenGpus, open_gpus
+from tune_farm.client.share.open_gpus import OpenGpus, Wanted, open_gpus
 from tune_farm.client.share.plan import GpuOffer, plan_gpu_slots
 from tune_farm.client.share.slot import Slot
 from tune_farm.client.sim.gpus import SimulatedGpu
@@ -55,6 +55,7 @@ class Wish:
     percent: int | None = _WHOLE  # one client's share; None: what was set for this job, else all
     clients: int | None = None  # None: as many as fit
     oversubscribes: bool = False  # shares may add up to more than the device
+    in_partitions: bool = False  # static ones of a GPU; else active thread percentages
 
 
 def wish_of(config: RunConfig) -> Wish:
@@ -64,6 +65,7 @@ def wish_of(config: RunConfig) -> Wish:
         percent=config.sm_share_percent,
         clients=config.clients,
         oversubscribes=config.oversubscribe,
+        in_partitions=config.static_partitions,
     )
 
 
@@ -89,11 +91,15 @@ def open_place(wish: Wish, *, builds: bool = True, root: Path | None = None) -> 
     if not selection.places:
         yield _cpu(selection, wish)
         return
-    with open_gpus(
-        selection.places,
+    wanted = Wanted(
         percent="auto" if wish.percent is None else wish.percent,
         clients=wish.clients,
         oversubscribes=wish.oversubscribes,
+        in_partitions=wish.in_partitions,
+    )
+    with open_gpus(
+        selection.places,
+        wanted,
         cores=selection.cores,
         environment=os.environ,
         root=root,
@@ -163,7 +169,12 @@ def _simulated(selection: Selection, gpu: SimulatedGpu, wish: Wish) -> Place:
 
 def _gpu_text(gpus: OpenGpus) -> str:
     share, device = gpus.slots[0].share, gpus.device
-    by = {"mps": "proven under MPS", "mig": "in MIG instances", "whole": "undivided"}
+    by = {
+        "mps": "proven under MPS",
+        "mps-static": "proven in static partitions",
+        "mig": "in MIG instances",
+        "whole": "undivided",
+    }
     return (
         f"tuning for {device.device_class.name} ({device.uuid[:12]}), "
         f"{_share_text(share, len(gpus.slots))}, {by.get(share.kind, share.kind)}"

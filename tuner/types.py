@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 DeviceKind: TypeAlias = Literal["cpu", "cuda"]
-ShareKind: TypeAlias = Literal["cores", "whole", "mps", "mig"]
+ShareKind: TypeAlias = Literal["cores", "whole", "mps", "mps-static", "mig"]
 
 #: Registers are handed to a warp in portions of so many to a thread.
 _PORTION = 8

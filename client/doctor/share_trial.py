@@ -11,7 +11,7 @@ from tune_farm.client.doctor.check import Check, Status
 from tune_farm.client.share.mps.daemon import adopt_or_start, stop
 from tune_farm.client.share.mps.errors import MpsError
 from tune_farm.client.share.mps.handshake import Expected
-from tune_farm.client.share.mps.prove import ask_whole, prove, without_mps
+from tune_farm.client.share.prove import ask_whole, prove, without_mps
 from tune_farm.client.share.runtime_probe import require_runtime
 from tune_farm.client.share.seat import GpuSeat
 from tune_farm.tuner.errors import EnvironmentUnusableError
@@ -55,8 +55,12 @@ def _prove(place: GpuPlace, environment: Mapping[str, str], folder: Path) -> str
     daemon = adopt_or_start(place, environment)
     try:
         percent = min(float(_PERCENT), daemon.ceiling_percent)
-        expected = Expected(uuid=place.uuid, total=total, percent=percent)
-        sms = prove(daemon, expected, folder)
+        seat = GpuSeat(
+            expected=Expected(uuid=place.uuid, total=total, percent=percent),
+            environment=tuple(daemon.environment(percent).items()),
+            control=daemon.control,
+        )
+        sms = prove(seat, folder)
     finally:
         stop(daemon)
     whose = "a daemon of its own" if daemon.is_ours else f"{daemon.control.pipe_directory}"

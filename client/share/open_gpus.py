@@ -13,21 +13,30 @@ from typing import Literal
 from tune_farm.client.devices.cuda_driver import CudaDevice
 from tune_farm.client.devices.cuda_machine import gpu_machine
 from tune_farm.client.devices.granted import GpuPlace
+from tune_farm.client.share.divide import ByPercentage, Division, Undivided, start_partitioned
 from tune_farm.client.share.host import host_cores
 from tune_farm.client.share.mps.control import PIPE_DIRECTORY
 from tune_farm.client.share.mps.daemon import PERCENTAGE, Daemon, adopt_or_start, stop
-from tune_farm.client.share.mps.handshake import Expected
-from tune_farm.client.share.mps.prove import ask_whole, prove, without_mps
-from tune_farm.client.share.plan import GpuOffer, GpuSlot, plan_gpu_slots
+from tune_farm.client.share.plan import GpuOffer, plan_gpu_slots
+from tune_farm.client.share.prove import ask_whole, prove
 from tune_farm.client.share.runtime_probe import require_runtime
-from tune_farm.client.share.seat import GpuSeat
 from tune_farm.client.share.slot import Slot
-from tune_farm.tuner.errors import UsageError
+from tune_farm.tuner.errors import EnvironmentUnusableError, UsageError
 from tune_farm.tuner.predictor.machine import Gpu
-from tune_farm.tuner.types import Device, DeviceClass, Share, ShareKind
+from tune_farm.tuner.types import Device, DeviceClass, Share
 
 #: The share of one client, or what was set for this job.
 Percent = int | Literal["auto"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """How devices are to be divided."""
+
+    percent: Percent  # one client's share
+    clients: int | None  # None: as many as fit
+    oversubscribes: bool  # shares of one device may add up to more than all of it
+    in_partitions: bool  # static ones; else active thread percentages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +51,8 @@ class OpenGpus:
 @contextmanager
 def open_gpus(
     places: Sequence[GpuPlace],
+    wanted: Wanted,
     *,
-    percent: Percent,
-    clients: int | None,
-    oversubscribes: bool,
     cores: Sequence[int],
     environment: Mapping[str, str],
     root: Path | None = None,
@@ -54,9 +61,7 @@ def open_gpus(
 
     Args:
         places: the devices; at least one.
-        percent: one client's share.
-        clients: how many; None for as many as fit.
-        oversubscribes: shares of one device may add up to more than all of it.
+        wanted: how they are divided.
         cores: of the host.
         environment: of this process.
         root: short and node-local, for sockets of daemons; None: in /tmp.
@@ -69,32 +74,41 @@ def open_gpus(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tf-", dir=root)))
         wholes = {place.uuid: ask_whole(place, folder) for place in places}
         _require_alike(wholes)
-        daemons: dict[str, Daemon] = {}
-        if _divides(percent, environment):
-            for place in places:
-                daemon = adopt_or_start(place, environment, root=root)
+        divisions: dict[str, Division] = {}
+        for place in places:
+            division, daemon = _divide(place, wanted, environment, folder, root)
+            if daemon is not None:
                 stack.callback(stop, daemon)
-                daemons[place.uuid] = daemon
-        ceiling = float(environment.get(PERCENTAGE) or 100)
-        offers = [_offer(place, wholes[place.uuid], daemons, ceiling) for place in places]
-        planned = plan_gpu_slots(offers, percent, clients, oversubscribes=oversubscribes)
-        granted: dict[str, int] = {}
-        for slot in planned:
-            if slot.uuid not in granted:
-                granted[slot.uuid] = _prove(slot, daemons, folder)
-        hosts = host_cores(cores, len(planned))
-        seats = [_seat(slot, daemons, folder) for slot in planned]
+            divisions[place.uuid] = division
+        offers = [
+            _offer(place, wholes[place.uuid], divisions[place.uuid], environment)
+            for place in places
+        ]
+        planned = plan_gpu_slots(
+            offers, wanted.percent, wanted.clients, oversubscribes=wanted.oversubscribes
+        )
+        seats = [divisions[slot.uuid].seat(slot) for slot in planned]
+        granted = [prove(seat, folder) for seat in seats]
+        _require_equal(granted)
         require_runtime(seats[0], folder)  # last: what is wrong with the share counts more
+        hosts = host_cores(cores, len(planned))
         slots = tuple(
             Slot(
                 name=slot.name,
                 measure_cores=measure,
                 build_cores=build,
-                share=_share(slot, granted[slot.uuid]),
+                share=Share(
+                    kind=divisions[slot.uuid].kind,
+                    asked_percent=slot.asked_percent,
+                    granted=sms,
+                    total=slot.total,
+                ),
                 gpu=slot.uuid,
                 seat=seat,
             )
-            for slot, (measure, build), seat in zip(planned, hosts, seats, strict=True)
+            for slot, (measure, build), seat, sms in zip(
+                planned, hosts, seats, granted, strict=True
+            )
         )
         whole = wholes[places[0].uuid]
         yield OpenGpus(
@@ -102,6 +116,22 @@ def open_gpus(
             machine=gpu_machine(whole, slots[0].share.granted),
             slots=slots,
         )
+
+
+def _divide(
+    place: GpuPlace,
+    wanted: Wanted,
+    environment: Mapping[str, str],
+    folder: Path,
+    root: Path | None,
+) -> tuple[Division, Daemon | None]:
+    if not _divides(wanted.percent, environment):
+        return Undivided(is_mig=place.instance is not None, folder=folder), None
+    if wanted.in_partitions:
+        daemon, division = start_partitioned(place, environment, root)
+        return division, daemon
+    daemon = adopt_or_start(place, environment, root=root)
+    return ByPercentage(daemon), daemon
 
 
 def _divides(percent: Percent, environment: Mapping[str, str]) -> bool:
@@ -120,10 +150,18 @@ def _require_alike(wholes: Mapping[str, CudaDevice]) -> None:
         )
 
 
+def _require_equal(granted: Sequence[int]) -> None:
+    if len(set(granted)) > 1:
+        found = ", ".join(map(str, granted))
+        raise EnvironmentUnusableError(
+            f"the clients' shares are not alike: {found} SMs",
+            "fewer clients, or another --sm-share",
+        )
+
+
 def _offer(
-    place: GpuPlace, whole: CudaDevice, daemons: Mapping[str, Daemon], ceiling: float
+    place: GpuPlace, whole: CudaDevice, division: Division, environment: Mapping[str, str]
 ) -> GpuOffer:
-    daemon = daemons.get(place.uuid)
     instance = place.instance
     own = instance.compute_slices if instance is not None else None
     return GpuOffer(
@@ -132,7 +170,7 @@ def _offer(
         memory_bytes=whole.memory_bytes,
         is_mig=instance is not None,
         slices=(own or 1, _slices(place) if own else 1),
-        ceiling_percent=min(ceiling, 100.0 if daemon is None else daemon.ceiling_percent),
+        ceiling_percent=min(float(environment.get(PERCENTAGE) or 100), division.ceiling_percent),
         cuda=whole.cuda,
     )
 
@@ -140,33 +178,6 @@ def _offer(
 def _slices(place: GpuPlace) -> int:
     """Compute slices of all of a GPU in MIG mode: seven, on all that can be divided so far."""
     return max(7, sum(each.compute_slices or 0 for each in place.gpu.instances))
-
-
-def _prove(slot: GpuSlot, daemons: Mapping[str, Daemon], folder: Path) -> int:
-    if not slot.needs_mps:
-        return slot.total
-    return prove(daemons[slot.uuid], _expected(slot), folder)
-
-
-def _expected(slot: GpuSlot) -> Expected:
-    return Expected(uuid=slot.uuid, total=slot.total, percent=slot.asked_percent)
-
-
-def _share(slot: GpuSlot, granted: int) -> Share:
-    kinds: dict[str, ShareKind] = {"whole": "whole", "mps": "mps", "mig": "mig"}
-    return Share(
-        kind=kinds[slot.mode], asked_percent=slot.asked_percent, granted=granted, total=slot.total
-    )
-
-
-def _seat(slot: GpuSlot, daemons: Mapping[str, Daemon], folder: Path) -> GpuSeat:
-    expected = _expected(slot)
-    if not slot.needs_mps:
-        nowhere = without_mps(slot.uuid, folder)
-        return GpuSeat(expected=expected, environment=tuple(nowhere.items()), control=None)
-    daemon = daemons[slot.uuid]
-    born = daemon.environment(slot.asked_percent, memory_bytes=slot.memory_bytes)
-    return GpuSeat(expected=expected, environment=tuple(born.items()), control=daemon.control)
 
 
 def _device(place: GpuPlace, whole: CudaDevice) -> Device:

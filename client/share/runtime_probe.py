@@ -10,6 +10,7 @@ from typing import Any
 from tune_farm.client.share.lane import Lane
 from tune_farm.client.share.mps import child as child_of_share
 from tune_farm.client.share.seat import GpuSeat
+from tune_farm.client.share.seat_guard import SeatGuard
 from tune_farm.tuner.children.spawn import Birth, Child, ChildDiedError, ChildSilentError
 from tune_farm.tuner.cuda_runtime import load_cuda_runtime
 from tune_farm.tuner.errors import EnvironmentUnusableError
@@ -27,7 +28,7 @@ def require_runtime(seat: GpuSeat, folder: Path) -> None:
     Raises:
         EnvironmentUnusableError: it does not, or the share is not in force.
     """
-    guard = seat.guard(Lane(folder / "lane", "probe"))
+    guard = SeatGuard(Lane(folder / "lane", "probe"), seat)
     child = Child(
         Birth(
             role=child_of_share.PATH,

@@ -55,6 +55,12 @@ _MODES = ("--resume", "--retry-failed", "--restart")
     help="How many clients; auto: as many as the share allows.",
 )
 @click.option(
+    "--static-partitions",
+    is_flag=True,
+    help="Divide a GPU into SMs that are one client's alone (MPS of CUDA 13.1 or newer), not by "
+    "active thread percentages.",
+)
+@click.option(
     "--oversubscribe",
     is_flag=True,
     help="Let the shares of one GPU add up to more than all of it: more candidates a second, and "

@@ -28,6 +28,7 @@ class MpsProblem(enum.Enum):
     NOT_IN_FORCE = "the share was not applied: end the daemon and let tune-farm start its own"
     FAULT = "a client faulted: all clients of that server have to end before new ones can start"
     SILENT = "look at 'nvidia-smi' and the kernel's log for Xid errors"
+    NO_PARTITIONS = "leave --static-partitions out; they need a driver for CUDA 13.1 or newer"
     FULL = "fewer clients: --clients N; each context counts"
     EXCLUSIVE = "another process holds the GPU: end it, or set the compute mode to DEFAULT"
 

@@ -16,21 +16,20 @@ import psutil
 import pytest
 
 from tests.client.share.mps.test_daemon import PLACE, UUID
+from tests.client.share.test_seat_guard import seat_of
 from tests.doubles.fixtures import GpuMachine
 from tests.tuner.records_of import DEVICE, SHARE, candidate, plain_task
 from tune_farm.client.share.lane import Lane
 from tune_farm.client.share.mps.child import PATH, ROLE
 from tune_farm.client.share.mps.control import BINARY
 from tune_farm.client.share.mps.daemon import Daemon, start, stop
-from tune_farm.client.share.mps.guard import ShareGuard
-from tune_farm.client.share.mps.handshake import Expected
+from tune_farm.client.share.seat_guard import SeatGuard
 from tune_farm.tuner.interfaces import Artifact, BuildFailure, Proposal, RunReport
 from tune_farm.tuner.loop import Bench, Station, measure
 from tune_farm.tuner.measure.runner import ChildRunner, RunOptions
 from tune_farm.tuner.types import Candidate, Failed, Fault, Measured, Purpose, Record
 
-ROOT = Path(__file__).parents[4]
-QUARTER = Expected(uuid=UUID, total=132, percent=25)
+ROOT = Path(__file__).parents[3]
 TASK = plain_task()
 
 
@@ -62,9 +61,7 @@ def client(daemon: Daemon, tmp_path: Path) -> Iterator[Clients]:
                 ROLE: "tests.doubles.kernels",
                 "PYTHONPATH": str(ROOT),
             },
-            guard=ShareGuard(
-                Lane(tmp_path / "lane", name), control=daemon.control, expected=QUARTER
-            ),
+            guard=SeatGuard(Lane(tmp_path / "lane", name), seat_of(daemon)),
         )
         runner.select(TASK, 1e-3)
         (scratch / f"reference-{TASK.id}.npz").touch()

@@ -10,10 +10,9 @@ from pathlib import Path
 from tune_farm.client.devices.cuda_driver import CudaDevice, same_device
 from tune_farm.client.devices.granted import VISIBLE, GpuPlace
 from tune_farm.client.share.mps.control import PIPE_DIRECTORY
-from tune_farm.client.share.mps.daemon import Daemon
 from tune_farm.client.share.mps.errors import MpsError, MpsProblem
-from tune_farm.client.share.mps.handshake import Attached, Expected, verify
-from tune_farm.client.share.mps.leave import leave
+from tune_farm.client.share.mps.handshake import Attached
+from tune_farm.client.share.seat import GpuSeat
 from tune_farm.tuner.children.spawn import Birth, Child, ChildDiedError, ChildSilentError
 
 _ANSWER_SECONDS = 15.0
@@ -45,12 +44,11 @@ def ask_whole(place: GpuPlace, folder: Path) -> CudaDevice:
     return device
 
 
-def prove(daemon: Daemon, expected: Expected, folder: Path) -> int:
+def prove(seat: GpuSeat, folder: Path) -> int:
     """Put a process under a share and compare what it gets.
 
     Args:
-        daemon: of the device.
-        expected: the share.
+        seat: the share.
         folder: for what the process writes.
 
     Returns:
@@ -59,11 +57,11 @@ def prove(daemon: Daemon, expected: Expected, folder: Path) -> int:
     Raises:
         MpsError: the share is not in force.
     """
-    with _child(folder, "share", daemon.environment(expected.percent)) as child:
+    with _child(folder, "share", dict(seat.environment)) as child:
         try:
-            return verify(_told(child, expected.uuid), expected, daemon.control)
+            return seat.admit(_told(child, seat.expected.uuid))
         finally:
-            leave(daemon.control, child.pid)
+            seat.dismiss(child.pid)
 
 
 def _told(child: Child, uuid: str) -> Attached:
