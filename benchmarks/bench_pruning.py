@@ -26,8 +26,7 @@ from benchmarks.sweeps.judge import Verdict, best_part, judge  # noqa: E402
 from benchmarks.sweeps.record import Recorder  # noqa: E402
 from benchmarks.sweeps.search import Ours, roofline_seconds, trees_seconds  # noqa: E402
 from benchmarks.sweeps.sweep import Sweep, load, save  # noqa: E402
-from tune_farm.client.devices.cpu import usable_cores  # noqa: E402
-from tune_farm.client.devices.cpu import cpu_device  # noqa: E402
+from tune_farm.client.devices.cpu import cpu_device, usable_cores  # noqa: E402
 from tune_farm.tuner.strategy.draft import DraftOptions  # noqa: E402
 from tune_farm.tuner.types import Task  # noqa: E402
 

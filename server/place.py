@@ -106,7 +106,9 @@ def open_place(wish: Wish, *, builds: bool = True, root: Path | None = None) -> 
     ) as gpus:
         missing = missing_compiler() if builds else None
         if missing is not None:
-            raise EnvironmentUnusableError(f"there is not {missing}", "pip install 'tune-farm[cuda]'")
+            raise EnvironmentUnusableError(
+                f"there is not {missing}", "pip install 'tune-farm[cuda]'"
+            )
         yield Place(
             device=gpus.device,
             slots=gpus.slots,
@@ -160,8 +162,8 @@ def _simulated(selection: Selection, gpu: SimulatedGpu, wish: Wish) -> Place:
         slots=slots,
         machine=gpu.machine_of(share),
         headline=(
-            f"SIMULATED: tuning for {gpu.id} ({gpu.name}), {_share_text(share, len(slots))}; no GPU "
-            "is used and nothing is compiled: times follow a law"
+            f"SIMULATED: tuning for {gpu.id} ({gpu.name}), {_share_text(share, len(slots))}; no "
+            "GPU is used and nothing is compiled: times follow a law"
         ),
         simulated=gpu,
     )

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.operators import Selection, model_tasks
 from benchmarks.report import ROOT
 from benchmarks.sweeps.record import draw
-from tune_farm.client.devices.cpu import usable_cores
-from tune_farm.client.devices.cpu import system_mcpu
+from tune_farm.client.devices.cpu import system_mcpu, usable_cores
 from tune_farm.tuner.build.pool import BuildOptions, BuildPool
 from tune_farm.tuner.interfaces import Artifact
 from tune_farm.tuner.loop import untuned
@@ -74,10 +74,10 @@ class Kernels:
             raise SystemExit(f"a schedule failed when measured again: {outcome.detail}")
         return outcome.median_seconds
 
-    def truth(self) -> np.ndarray:
+    def truth(self) -> NDArray[np.float64]:
         """Seconds of each schedule on the quiet core, (kernels,): medians of interleaved rounds."""
         rounds = [[self.time(kernel) for kernel in range(len(self))] for _ in range(_TRUTH_ROUNDS)]
-        return np.median(np.array(rounds), axis=0)
+        return np.asarray(np.median(np.array(rounds), axis=0), dtype=np.float64)
 
     @contextmanager
     def neighbor(self, part: float, seed: int) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Tries a GPU out: a client under half of it, by an MPS daemon found or started; TVM on all of it."""
+"""Tries a GPU out: a client under half of it, by a daemon found or started; TVM on all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Divides the host's cores among the clients of GPUs: who drives a device where, who builds where."""
+"""Divides the host's cores among the clients of GPUs: where devices are driven, where built."""
 
 from __future__ import annotations
 

@@ -50,10 +50,13 @@ class Lane:
     @contextmanager
     def turn(self, *, alone: bool, meanwhile: Callable[[], None]) -> Iterator[None]:
         """Be in the room, with others or alone; `meanwhile` is called while waiting."""
-        with _locked(self._gate, fcntl.LOCK_EX, meanwhile) as gate:
-            with _locked(self._room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, meanwhile):
-                fcntl.flock(gate, fcntl.LOCK_UN)
-                yield
+        kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+        with (
+            _locked(self._gate, fcntl.LOCK_EX, meanwhile) as gate,
+            _locked(self._room, kind, meanwhile),
+        ):
+            fcntl.flock(gate, fcntl.LOCK_UN)
+            yield
 
     def disturb(self, cause: str, *, breaks: bool) -> None:
         """Tell the others what happened here just now."""

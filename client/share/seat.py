@@ -1,4 +1,4 @@
-"""One client's share of a GPU: what its children are born with, and the proof that it is in force."""
+"""One client's share of a GPU: what its children are born with, and proof that it is in force."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A measuring child whose kernels do to the stub of CUDA what kernels do to a GPU.
 
-An artifact is a JSON file: `seconds` that a call takes, `faults` where it reaches for an address that
-is not its own. A fault goes to the MPS daemon's double, which tells all clients, as NVIDIA's does; who
-hears of one while a kernel runs fails with it.
+An artifact is a JSON file: `seconds` that a call takes, `faults` where it reaches for an address
+that is not its own. A fault goes to the MPS daemon's double, which tells all clients, as NVIDIA's
+does; who hears of one while a kernel runs fails with it.
 """
 
 from __future__ import annotations

@@ -63,9 +63,7 @@ def test_a_fault_taints_what_the_neighbors_measured_and_nothing_of_it_stays(
     attempts: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in outcomes(out):
         attempts.setdefault((row["candidate"], row["purpose"]), []).append(row)
-    faults = [
-        row for rows in attempts.values() for row in rows if row["fault"] == "illegal_access"
-    ]
+    faults = [row for rows in attempts.values() for row in rows if row["fault"] == "illegal_access"]
     assert faults
     told = [row for rows in attempts.values() for row in rows if row["fault"] == "contended"]
     assert told, "with so many faults some came while a neighbor measured"

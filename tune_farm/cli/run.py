@@ -64,7 +64,7 @@ _MODES = ("--resume", "--retry-failed", "--restart")
     "--oversubscribe",
     is_flag=True,
     help="Let the shares of one GPU add up to more than all of it: more candidates a second, and "
-    "timings that disturb each other. NVIDIA recommends up to twice for throughput, not for timing.",
+    "timings that disturb each other. NVIDIA recommends up to twice, for throughput alone.",
 )
 @click.option(
     "--device", default="auto", show_default=True, help="auto, cpu, cuda:N, GPU-…, MIG-…, sim:NAME"

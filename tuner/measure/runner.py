@@ -32,7 +32,6 @@ _FAULT_BY_SIGNAL = {
 }
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """Limits of the measuring stage."""

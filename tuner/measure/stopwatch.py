@@ -53,9 +53,7 @@ class Stopwatch:
         return Measured(repeats_seconds=tuple(repeats), stopped_early=stopped_early)
 
     def _evaluate(self, number: int, repeat: int) -> list[float]:
-        evaluator = self._module.time_evaluator(
-            "main", self._device, number=number, repeat=repeat
-        )
+        evaluator = self._module.time_evaluator("main", self._device, number=number, repeat=repeat)
         return [float(seconds) for seconds in evaluator(*self._arguments).results]
 
     def _call_seconds(self) -> float:

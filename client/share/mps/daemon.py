@@ -34,7 +34,7 @@ _OF_CLIENTS = (
     "CUDA_MPS_CLIENT_PRIORITY",
     MEMORY,
 )
-_FOLDER = "tf-mps-"
+_FOLDER, _ROOT = "tf-mps-", "/tmp"  # noqa: S108 - made private by mkdtemp
 _START_SECONDS = 10.0
 _STOP_SECONDS = 5.0
 _POLL_SECONDS = 0.02
@@ -154,7 +154,7 @@ def start(
         MpsError: it does not start.
     """
     # Short, on this node, ours alone: the folder holds a socket, whose path may have 107 bytes.
-    folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=root or "/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=root or _ROOT))
     pipes, logs = folder / "pipe", folder / "log"
     for each in (pipes, logs):
         each.mkdir(mode=0o700)

@@ -140,5 +140,6 @@ def test_disturbances_of_several_are_kept_apart(tmp_path: Path, count: int) -> N
 
     told = me.disturbed_since(0.0)
 
-    assert told is not None and told.startswith("one disturbed")
+    assert told is not None
+    assert told.startswith("one disturbed")
     assert me.disturbed_since(after) is None

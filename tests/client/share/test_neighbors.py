@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.client.share.mps.test_daemon import PLACE, UUID
+from tests.client.share.mps.test_daemon import PLACE
 from tests.client.share.test_seat_guard import seat_of
 from tests.doubles.fixtures import GpuMachine
 from tests.tuner.records_of import DEVICE, SHARE, candidate, plain_task
@@ -166,9 +166,7 @@ def test_an_idle_neighbor_lets_go_of_a_broken_device(
     thread = threading.Thread(target=rest)
     thread.start()
     try:
-        records = measured_by(
-            faulty, Kernels(tmp_path / "faulty", 0.05, frozenset({bad.id})), 2, 0
-        )
+        records = measured_by(faulty, Kernels(tmp_path / "faulty", 0.05, frozenset({bad.id})), 2, 0)
     finally:
         over.set()
         thread.join()
@@ -202,8 +200,8 @@ def test_a_client_ended_in_mid_kernel_leaves_first_and_its_neighbor_measures_aga
     assert len(found) == 5
     assert {each[-1] for each in found.values()} == {"measured"}
     assert ["contended", "measured"] in found.values()
-    contended = next(r for r in records if isinstance(r.outcome, Failed))
-    assert "stuck disturbed the device meanwhile: stopped after" in contended.outcome.detail
+    (failed,) = (each.outcome for each in records if isinstance(each.outcome, Failed))
+    assert "stuck disturbed the device meanwhile: stopped after" in failed.detail
     assert daemon.folder is not None
     log = (daemon.folder / "log" / "control.log").read_text()
     assert "terminate_client" in log

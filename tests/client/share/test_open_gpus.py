@@ -113,7 +113,8 @@ def test_an_undivided_gpu_needs_no_daemon(gpu_machine: GpuMachine) -> None:
     with opened(100) as gpus:
         (slot,) = gpus.slots
         assert (slot.share.kind, slot.share.granted) == ("whole", 132)
-        assert slot.seat is not None and slot.seat.control is None
+        assert slot.seat is not None
+        assert slot.seat.control is None
 
 
 @pytest.mark.parametrize(
@@ -180,9 +181,11 @@ def test_auto_is_all_of_it_where_nothing_was_set(gpu_machine: GpuMachine) -> Non
 
 
 def test_more_than_was_set_for_the_job_is_refused(gpu_machine: GpuMachine) -> None:
-    with pytest.raises(EnvironmentUnusableError, match="above the 30%"):
-        with opened(40, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="30"):
-            pass
+    with (
+        pytest.raises(EnvironmentUnusableError, match="above the 30%"),
+        opened(40, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="30"),
+    ):
+        pass
     assert not daemons()
 
 
@@ -204,7 +207,7 @@ def test_a_daemon_that_was_there_is_used_and_left(gpu_machine: GpuMachine) -> No
         check=True,
     )  # fmt: skip
     try:
-        with opened(50, **told) as gpus:
+        with opened(50, CUDA_MPS_PIPE_DIRECTORY=str(pipes)) as gpus:
             assert [slot.share.granted for slot in gpus.slots] == [66, 66]
         (daemon,) = daemons()
         assert daemon.is_running()

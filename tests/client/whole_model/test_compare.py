@@ -61,7 +61,11 @@ def job(tmp_path: Path) -> ModelJob:
 @pytest.mark.slow
 def test_both_builds_are_run_in_pairs_and_agree(job: ModelJob, tmp_path: Path) -> None:
     comparison = compare_whole_model(
-        job, slot=SLOT, guard=NoGuard(), scratch=tmp_path, repeats=PairedRepeats(least=2, most=4, seconds=60.0)
+        job,
+        slot=SLOT,
+        guard=NoGuard(),
+        scratch=tmp_path,
+        repeats=PairedRepeats(least=2, most=4, seconds=60.0),
     )
 
     assert comparison.agreement == Agreement(
@@ -91,6 +95,7 @@ def test_a_model_that_does_not_build_says_which_and_why(job: ModelJob, tmp_path:
         compare_whole_model(
             replace(job, given=replace(job.given, module=str(broken))),
             slot=SLOT,
+            guard=NoGuard(),
             scratch=tmp_path,
             repeats=PairedRepeats(),
         )
