@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from tune_farm.client.share.mps.control import BINARY
 pytestmark = pytest.mark.slow
 
 UUID = "GPU-11111111-1111-1111-1111-111111111111"
+MIG = [f"MIG-{d * 8}-{d * 4}-{d * 4}-{d * 4}-{d * 12}" for d in "ab"]
 AT_ONCE_SECONDS = 20.0
 
 
@@ -45,20 +47,22 @@ def refused(
     model: Path, folder: Path, *options: str, environment: dict[str, str] | None = None
 ) -> str:
     """The one line with which a run ends at once, that measured nothing and left nothing."""
-    before = set(Path("/tmp").glob("tf-*"))
     out = folder / "out"
     started = time.monotonic()
-    with Command(
-        "run", model, "--device", "cuda:0", "--out", out, *options,
-        cwd=folder, environment=environment,
-    ) as run:  # fmt: skip
+    with (
+        tempfile.TemporaryDirectory(prefix="tfe-", dir="/tmp") as scratch,
+        Command(
+            "run", model, "--device", "cuda:0", "--out", out, *options,
+            cwd=folder, environment={"TMPDIR": scratch, **(environment or {})},
+        ) as run,
+    ):  # fmt: skip
         assert run.wait() == 5, run.stderr
         assert time.monotonic() - started < AT_ONCE_SECONDS
         assert run.stdout == ""
         (line,) = run.stderr.splitlines()
         assert not run.leftovers()
+        assert not list(Path(scratch).iterdir())
     assert not out.exists()
-    assert set(Path("/tmp").glob("tf-*")) == before
     return line
 
 
@@ -142,8 +146,8 @@ def test_instances_that_are_not_alike(
     gpu_machine: GpuMachine, tiny_model: Path, tmp_path: Path
 ) -> None:
     instances = (
-        Instance(index=0, uuid="MIG-aaaaaaaa-1111", profile="4g.40gb", sms=64, slices=4),
-        Instance(index=3, uuid="MIG-bbbbbbbb-2222", profile="3g.40gb", sms=60, slices=3),
+        Instance(index=0, uuid=MIG[0], profile="4g.40gb", sms=64, slices=4),
+        Instance(index=3, uuid=MIG[1], profile="3g.40gb", sms=60, slices=3),
     )
     gpu_machine.cards(Card(uuid=UUID, mig_mode=1, instances=instances))
     with Command("run", tiny_model, "--device", "cuda:0", cwd=tmp_path) as run:
