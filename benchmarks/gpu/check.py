@@ -38,7 +38,7 @@ _OTHERS = "CUDA_MPS_"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check a GPU, or go through the motions of it."""
+    """Check a GPU, or go through the motions; 1 if a part failed, skipped ones do not count."""
     parts = _parts(arguments.parts)
     for name in [each for each in os.environ if each.startswith(_OTHERS)]:
         print(f"{name}={os.environ.pop(name)} is left out of account", file=sys.stderr)
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         f"\n{mark}{states.count('done')} parts done, {states.count('skipped')} skipped, "
         f"{states.count('failed')} failed, in {time.monotonic() - begin:.0f} s"
     )
-    return code
+    return code or int("failed" in states)
 
 
 def prepare(arguments: argparse.Namespace) -> int:

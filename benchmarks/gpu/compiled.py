@@ -19,6 +19,8 @@ from tune_farm.tuner.measure.inputs import make_inputs, poisoned
 from tune_farm.tuner.space.traces import replay
 from tune_farm.tuner.types import Candidate, Task
 
+#: What TVM adds to an argument's name where a kernel gets its address.
+_POINTER = "_ptr"
 #: Elements of an output that are compared.
 _PLACES = 256
 _SIGNATURE = re.compile(r"__launch_bounds__\(\d+\)\s+(?P<name>\w+)\((?P<parameters>[^)]*)\)\s*\{")
@@ -105,7 +107,7 @@ def parameter_order(source: str, kernel: str, arguments: tuple[str, ...]) -> tup
     """
     found = next(each for each in _SIGNATURE.finditer(source) if each["name"] == kernel)
     names = [each.split()[-1].lstrip("*") for each in found["parameters"].split(",")]
-    return tuple(arguments.index(name) for name in names)
+    return tuple(arguments.index(name.removesuffix(_POINTER)) for name in names)
 
 
 def _extents(body: Any) -> tuple[tuple[int, int, int], tuple[int, int, int]]:

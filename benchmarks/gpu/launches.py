@@ -23,7 +23,7 @@ PRODUCT_TOLERANCE = 1e-6
 def tiles_of(row: Mapping[str, float]) -> GpuTiles:
     """The law's view of one launch, arrays of one draft."""
     values = {name: np.array([float(value)]) for name, value in row.items()}
-    return GpuTiles(**values)
+    return GpuTiles(**values, on_tensor_cores=False)
 
 
 def row_of(tiles: GpuTiles) -> dict[str, float]:
@@ -196,7 +196,7 @@ class Product:
         """The exact results there, from all values of both inputs."""
         _, n, k = self.size
         rows, columns = np.divmod(np.array(places), n)
-        return np.einsum("pk,pk->p", left.reshape(-1, k)[rows], right.reshape(k, -1).T[columns])
+        return np.asarray((left.reshape(-1, k)[rows] * right.reshape(k, -1).T[columns]).sum(axis=1))
 
     def _row(self, threads: int, blocks: int, registers: int | None) -> _Row:
         m, n, k = self.size

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import cast
 
 from benchmarks.gpu.bundle import Bundle, Operator
 from benchmarks.gpu.keeper import Order
@@ -55,8 +56,7 @@ class ProcessClient:
         self._child.send(work)
 
     def answer(self) -> Answer:
-        answer: Answer = self._receive(None)
-        return answer
+        return cast(Answer, self._receive(None))
 
     def close(self) -> None:
         """Let it leave by itself; else end its work on the GPU, then the process."""

@@ -6,10 +6,11 @@ import re
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.bench_cuda_artifacts import MACHINES
-from benchmarks.gpu.bundle import Bundle, Operator, write_manifest
+from benchmarks.gpu.bundle import MANIFEST, Bundle, Operator, write_manifest
 from benchmarks.gpu.compiled import compiled, reference
 from benchmarks.gpu.operators import Drafted, drafts
 from benchmarks.gpu.tvm_site import bring_tvm
@@ -42,10 +43,27 @@ def make(folder: Path, *, quick: bool, with_tvm: bool) -> Bundle:
     lacking = missing_compiler()
     if lacking is not None:
         raise EnvironmentUnusableError(f"no CUDA compiler: {lacking}", "install one of the two")
-    if folder.exists() and any(folder.iterdir()) and not (folder / "manifest.json").exists():
+    if folder.exists() and any(folder.iterdir()) and not (folder / MANIFEST).exists():
         raise EnvironmentUnusableError(f"{folder} holds other things", "name an empty folder")
+    part = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    bundle, total = _fill(part, quick=quick, with_tvm=with_tvm)
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    part.rename(folder)
+    archive = Path(shutil.make_archive(str(folder), "gztar", folder.parent, folder.name))
+    schedules = sum(len(each.schedules) for each in bundle.operators)
+    print(
+        f"{folder}: {total / 1e6:.1f} MB ({archive}: {archive.stat().st_size / 1e6:.1f} MB), "
+        f"{len(bundle.kernels)} architectures, {schedules} schedules, "
+        f"TVM's runtime {bundle.tvm.get('version') or 'missing: ' + bundle.tvm['missing']}\n"
+        f"on a GPU's machine: python3 {folder.name}/benchmarks/gpu/check.py run --json FILE"
+    )
+    return replace(bundle, folder=folder)
+
+
+def _fill(folder: Path, *, quick: bool, with_tvm: bool) -> tuple[Bundle, int]:
+    """Make all files; the bundle, and its bytes."""
     kernels, registers = _kernels(folder, _ARCHITECTURES[1:2] if quick else _ARCHITECTURES)
     operators = []
     for capability in ["9.0"] if quick else MACHINES:
@@ -63,16 +81,7 @@ def make(folder: Path, *, quick: bool, with_tvm: bool) -> Bundle:
         operators=tuple(operators),
         tvm=tvm,
     )
-    total = write_manifest(bundle)
-    archive = shutil.make_archive(str(folder), "gztar", folder.parent, folder.name)
-    schedules = sum(len(each.schedules) for each in operators)
-    print(
-        f"{folder}: {total / 1e6:.1f} MB ({archive}: {Path(archive).stat().st_size / 1e6:.1f} MB), "
-        f"{len(kernels)} architectures, {schedules} schedules, "
-        f"TVM's runtime {tvm.get('version') or 'missing: ' + tvm['missing']}\n"
-        f"on a GPU's machine: python3 {folder.name}/benchmarks/gpu/check.py run --json FILE"
-    )
-    return bundle
+    return bundle, write_manifest(bundle)
 
 
 def _kernels(

@@ -95,7 +95,8 @@ class SimulatedClient:
 
     def close(self) -> None:
         """Leave; the last one to leave lets a faulty server recover."""
-        if self._server is not None and self._server.clients.pop(self.attached.pid, None):
+        if self._server is not None and self.attached.pid in self._server.clients:
+            del self._server.clients[self.attached.pid]
             self._server.sound_again = self._world.clock + RECOVERY_SECONDS
 
     def _do(self, work: Work) -> Answer:

@@ -18,8 +18,8 @@ needs_compiler = pytest.mark.skipif(
     missing_compiler() is not None, reason=missing_compiler() or "there is one"
 )
 _SOURCE = """
-extern "C" __global__ void __launch_bounds__(64) main_kernel(float* __restrict__ out, float* data);
-extern "C" __global__ void __launch_bounds__(64) main_kernel(float* __restrict__ out, float* data) {
+extern "C" __global__ void __launch_bounds__(64) main_kernel(float* __restrict__ a_ptr, float* b);
+extern "C" __global__ void __launch_bounds__(64) main_kernel(float* __restrict__ a_ptr, float* b) {
 """
 _LOG = """
 ptxas info    : Compiling entry function 'one' for 'sm_90'
@@ -68,9 +68,9 @@ def test_a_small_bundle_runs_by_itself(tmp_path: Path) -> None:
 
 
 def test_parameters_are_found_by_name() -> None:
-    assert parameter_order(_SOURCE, "main_kernel", ("data", "out")) == (1, 0)
+    assert parameter_order(_SOURCE, "main_kernel", ("b", "a")) == (1, 0)
     with pytest.raises(ValueError, match="not in tuple"):
-        parameter_order(_SOURCE, "main_kernel", ("data", "weight"))
+        parameter_order(_SOURCE, "main_kernel", ("b", "c"))
 
 
 def test_registers_are_read_kernel_by_kernel() -> None:
