@@ -92,7 +92,7 @@ def adopt(place: GpuPlace, control: Control) -> Daemon:
         MpsError: it is another user's, serves other devices, too, or does not answer.
     """
     folder = control.pipe_directory
-    process = _process_of(folder)
+    process = process_of(folder)
     if process is None:
         control.servers()  # says why: no daemon, or one that hangs
         raise MpsError(
@@ -187,7 +187,7 @@ def stop(daemon: Daemon) -> None:
 def _await(control: Control, said: str) -> psutil.Process:
     deadline = time.monotonic() + _START_SECONDS
     while True:
-        process = _process_of(control.pipe_directory)
+        process = process_of(control.pipe_directory)
         if process is not None and (control.pipe_directory / "control").exists():
             control.servers()  # it listens, or this says what it does instead
             return process
@@ -203,7 +203,7 @@ def _ceiling(control: Control) -> float:
     )
 
 
-def _process_of(folder: Path) -> psutil.Process | None:
+def process_of(folder: Path) -> psutil.Process | None:
     """The process that is the daemon of a pipe directory, if one of this machine is."""
     try:
         process = psutil.Process(int((folder / f"{BINARY}.pid").read_text()))
@@ -231,7 +231,7 @@ def _await_end(pid: int) -> None:
 
 def _kill(folder: Path) -> None:
     """The last resort: a daemon of ours that does not end by itself, and its server."""
-    process = _process_of(folder)
+    process = process_of(folder)
     if process is None:
         return
     with contextlib.suppress(psutil.Error):
