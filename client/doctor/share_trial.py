@@ -64,4 +64,7 @@ def _prove(place: GpuPlace, environment: Mapping[str, str], folder: Path) -> str
     finally:
         stop(daemon)
     whose = "a daemon of its own" if daemon.is_ours else f"{daemon.control.pipe_directory}"
-    return f"{percent:g}% gives {sms} of {total} SMs, proven by a client of {whose}"
+    proof = f"{percent:g}% gives {sms} of {total} SMs, proven by a client of {whose}"
+    if percent < _PERCENT:
+        return f"under a cap of {percent:g}% that was set for this job {proof}"
+    return proof

@@ -15,6 +15,8 @@ from tune_farm.tuner.measure.guard import NotYetError
 _LOG = logging.getLogger(__name__)
 
 _HANDSHAKE_SECONDS = 15.0
+#: A server recovers when all whom a fault hit are gone; one that starts, or ends a client, too.
+_PASSING = (MpsProblem.FAULT, MpsProblem.NOT_READY)
 
 
 class SeatGuard(LaneGuard):
@@ -38,7 +40,7 @@ class SeatGuard(LaneGuard):
         try:
             self._seat.admit(attached)
         except MpsError as error:
-            if error.problem is MpsProblem.FAULT:
+            if error.problem in _PASSING:
                 raise NotYetError from error
             raise
         child.send("begin")

@@ -105,7 +105,7 @@ def adopt(place: GpuPlace, control: Control) -> Daemon:
         MpsError: it is another user's, serves other devices, too, or does not answer.
     """
     folder = control.pipe_directory
-    process = _process_of(folder)
+    process = process_of(folder)
     if process is None:
         control.servers()  # says why: no daemon, or one that hangs
         raise MpsError(
@@ -206,7 +206,7 @@ def stop(daemon: Daemon) -> None:
 def stop_below(root: Path) -> None:
     """End the daemons whose folders were made in `root`: nobody is left who could by name."""
     for pipes in root.glob(f"{_FOLDER}*/pipe"):
-        process = _process_of(pipes)
+        process = process_of(pipes)
         if process is not None:
             with contextlib.suppress(MpsError):
                 Control(pipe_directory=pipes).quit()
@@ -217,7 +217,7 @@ def stop_below(root: Path) -> None:
 def _await(control: Control, said: str) -> psutil.Process:
     deadline = time.monotonic() + _START_SECONDS
     while True:
-        process = _process_of(control.pipe_directory)
+        process = process_of(control.pipe_directory)
         if process is not None and (control.pipe_directory / "control").exists():
             control.servers()  # it listens, or this says what it does instead
             return process
@@ -233,7 +233,7 @@ def _ceiling(control: Control) -> float:
     )
 
 
-def _process_of(folder: Path) -> psutil.Process | None:
+def process_of(folder: Path) -> psutil.Process | None:
     """The process that is the daemon of a pipe directory, if one of this machine is."""
     try:
         process = psutil.Process(int((folder / f"{BINARY}.pid").read_text()))
@@ -261,7 +261,7 @@ def _await_end(pid: int) -> None:
 
 def _kill(folder: Path) -> None:
     """The last resort: a daemon of ours that does not end by itself, and its server."""
-    process = _process_of(folder)
+    process = process_of(folder)
     if process is None:
         return
     with contextlib.suppress(psutil.Error):

@@ -10,6 +10,11 @@ from tune_farm.client.share.mps.errors import MpsError, MpsProblem
 
 #: Where a daemon listens that nobody told otherwise (NVIDIA's MPS documentation).
 _USUAL = Path("/tmp/nvidia-mps")  # noqa: S108
+#: Why a share seems to have no effect.
+UTILIZATION = (
+    "utilization, as nvidia-smi shows it, is the part of the time in which any kernel ran: 99% at "
+    "a share of 1%, too; a share shows in the SMs that a client sees ('tune-farm doctor --full')"
+)
 _BRIEFLY = {MpsProblem.NO_BINARY: "no control command", MpsProblem.NO_DAEMON: "no daemon"}
 
 

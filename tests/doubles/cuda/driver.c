@@ -227,7 +227,10 @@ int cuCtxSetCurrent(void *context) {
 int cuCtxSynchronize(void) { return news(); }
 int cuGetErrorName(int error, const char **name) {
   switch (error) {
+    case 2: *name = "CUDA_ERROR_OUT_OF_MEMORY"; break;
+    case 46: *name = "CUDA_ERROR_DEVICE_UNAVAILABLE"; break;
     case NO_DEVICE: *name = "CUDA_ERROR_NO_DEVICE"; break;
+    case 205: *name = "CUDA_ERROR_MAP_FAILED"; break;
     case 719: *name = "CUDA_ERROR_LAUNCH_FAILED"; break;
     case 805: *name = "CUDA_ERROR_MPS_CONNECTION_FAILED"; break;
     case 806: *name = "CUDA_ERROR_MPS_RPC_FAILURE"; break;

@@ -34,15 +34,6 @@ PLACE = GpuPlace(
 )
 
 
-@pytest.fixture
-def pipes(gpu_machine: GpuMachine, tmp_path: Path) -> Iterator[Path]:
-    """A pipe directory short enough for a socket, of a daemon that a test may start."""
-    folder = Path(f"/tmp/tf-test-{os.getpid()}")
-    folder.mkdir()
-    yield folder
-    subprocess.run(["rm", "-rf", str(folder)], check=True)
-
-
 def begin(pipes: Path, **environment: str) -> None:
     """Start a daemon as somebody else would."""
     subprocess.run(
