@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tune_farm.client.devices.compiler import require_compiler
-from tune_farm.client.devices.cpu import cpu_device
+from tune_farm.client.devices.cpu import cpu_device, usable_cores
 from tune_farm.client.devices.cpu_core import cpu_core
-from tune_farm.client.devices.inventory import Selection, select
+from tune_farm.client.devices.granted import GpuPlace
+from tune_farm.client.devices.inventory import Selection, select, undivided_gpu
 from tune_farm.client.share.cores import describe, plan_slots
 from tune_farm.client.share.host import host_cores
+from tune_farm.client.share.mig.capacity import read_capacity
+from tune_farm.client.share.mig.geometry import Geometry, choose_for_clients
+from tune_farm.client.share.mig.kept import created
 from tune_farm.client.share.open_gpus import OpenGpus, Wanted, open_gpus
 from tune_farm.client.share.plan import GpuOffer, plan_gpu_slots
 from tune_farm.client.share.slot import Slot
 from tune_farm.client.sim.gpus import SimulatedGpu
 from tune_farm.server.config import RunConfig
 from tune_farm.tuner.build.cuda_compile import missing_compiler
-from tune_farm.tuner.errors import EnvironmentUnusableError
+from tune_farm.tuner.errors import EnvironmentUnusableError, UsageError
 from tune_farm.tuner.predictor.machine import Cpu, Gpu
 from tune_farm.tuner.types import Device, Share
 
@@ -55,6 +60,7 @@ class Wish:
     percent: int | None = _WHOLE  # one client's share; None: what was set for this job, else all
     clients: int | None = None  # None: as many as fit
     oversubscribes: bool = False  # shares may add up to more than the device
+    creates_mig: bool = False  # an instance for each client, gone when the place is closed
     in_partitions: bool = False  # static ones of a GPU; else active thread percentages
 
 
@@ -65,32 +71,79 @@ def wish_of(config: RunConfig) -> Wish:
         percent=config.sm_share_percent,
         clients=config.clients,
         oversubscribes=config.oversubscribe,
+        creates_mig=config.create_mig,
         in_partitions=config.static_partitions,
     )
 
 
+def mig_geometry(wish: Wish) -> Geometry:
+    """The MIG instances that a wish would have created.
+
+    Raises:
+        UsageError: it does not say how many, or names no GPU.
+        EnvironmentUnusableError: they can't be created.
+    """
+    if wish.clients is None:
+        raise UsageError("how many MIG instances to create is not said", "give --clients N")
+    gpu = undivided_gpu(wish.device, os.environ)
+    return choose_for_clients(read_capacity(gpu.uuid), wish.clients)
+
+
 @contextmanager
-def open_place(wish: Wish, *, builds: bool = True, root: Path | None = None) -> Iterator[Place]:
+def open_place(
+    wish: Wish,
+    *,
+    builds: bool = True,
+    root: Path | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Iterator[Place]:
     """Choose the device and divide it; what was started for that ends with the context.
 
     Args:
         wish: what was asked for.
         builds: whether something will be built there; then a compiler has to be at hand.
         root: short and node-local, for sockets of daemons; None: in /tmp.
+        say: shows the user one line at once: what is going to be created.
 
     Raises:
         UsageError: the share or the clients asked for do not fit.
         EnvironmentUnusableError: no such device or share, or no compiler.
     """
+    if wish.creates_mig:
+        with _with_mig(wish, root, say) as places:
+            selection = Selection(cores=usable_cores(), reason="", places=places)
+            with _gpus(selection, wish, builds=builds, root=root) as place:
+                yield place
+        return
     selection = select(wish.device, os.environ)
     if selection.simulated is not None:
         yield _simulated(selection, selection.simulated, wish)
         return
-    if builds:
-        require_compiler()
     if not selection.places:
+        if builds:
+            require_compiler()
         yield _cpu(selection, wish)
         return
+    with _gpus(selection, wish, builds=builds, root=root) as place:
+        yield place
+
+
+@contextmanager
+def _with_mig(
+    wish: Wish, root: Path | None, say: Callable[[str], None]
+) -> Iterator[tuple[GpuPlace, ...]]:
+    geometry = mig_geometry(wish)
+    for line in geometry.lines():
+        say(line)
+    with ExitStack() as stack:
+        folder = root or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tf-")))
+        yield stack.enter_context(created(geometry, folder))
+
+
+@contextmanager
+def _gpus(selection: Selection, wish: Wish, *, builds: bool, root: Path | None) -> Iterator[Place]:
+    if builds:
+        require_compiler()
     wanted = Wanted(
         percent="auto" if wish.percent is None else wish.percent,
         clients=wish.clients,

@@ -59,7 +59,7 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
     run_id = new_run_id(config.spec.model)
     with ExitStack() as stack:
         base = stack.enter_context(ground(run_id))
-        place = stack.enter_context(open_place(wish_of(config), root=base.temp_dir))
+        place = stack.enter_context(open_place(wish_of(config), root=base.temp_dir, say=say))
         # First: a model that can't be used leaves no directory behind.
         prepared = prepare(
             config.spec,

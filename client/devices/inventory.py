@@ -75,6 +75,32 @@ def select(spec: str, environment: Mapping[str, str]) -> Selection:
     raise UsageError(f"device {spec!r} is not a device", f"give {_FORMS}")
 
 
+def undivided_gpu(spec: str, environment: Mapping[str, str]) -> Gpu:
+    """The GPU that `--device` names, for a command that divides it.
+
+    Raises:
+        EnvironmentUnusableError: there is none, or only a part of the machine was granted.
+        UsageError: it names no GPU.
+    """
+    listing = list_gpus()
+    if not listing.gpus:
+        raise EnvironmentUnusableError(f"device {spec!r} cannot be used: {listing.reason}")
+    grant = granted(listing.gpus, environment)
+    if grant.source:
+        raise EnvironmentUnusableError(
+            f"this job was granted a part of the machine ({grant.source}): what it can't use whole "
+            "it can't divide",
+            "leave --create-mig out, or unset the variable",
+        )
+    number = spec.removeprefix("auto").removeprefix("cuda").removeprefix(":") or "0"
+    matching = [
+        gpu for gpu in listing.gpus if gpu.uuid.startswith(spec) or str(gpu.index) == number
+    ]
+    if len(matching) != 1:
+        raise UsageError(f"device {spec!r} is not one GPU", "see 'tune-farm devices'")
+    return matching[0]
+
+
 def _best(cores: tuple[int, ...], environment: Mapping[str, str]) -> Selection:
     """The first GPU that was granted, or the CPU, with the reason."""
     gpus = list_gpus().gpus

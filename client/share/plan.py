@@ -118,7 +118,7 @@ def _room(offer: GpuOffer, percent: int, oversubscribes: bool) -> int:
     if percent == 100:
         limits.append(1)  # two whole devices are no share
     elif not oversubscribes:
-        limits.append(100 // percent)
+        limits.append(max(1, int(offer.ceiling_percent) // percent))  # of what is ours to divide
     room = min(limits)
     if room < 1:
         raise EnvironmentUnusableError(

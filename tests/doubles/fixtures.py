@@ -39,6 +39,13 @@ class GpuMachine:
         """Say how the MPS daemon behaves from now on."""
         (self.folder / "mps.json").write_text(json.dumps(knobs))
 
+    def start(self, code: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """A piece of Python, running there."""
+        return subprocess.Popen(
+            [sys.executable, "-c", code, *arguments],
+            env={**self.environment, "PYTHONPATH": str(_ROOT)},
+        )
+
     def python(self, code: str, *arguments: str, **environment: str) -> str:
         """What a piece of Python prints there."""
         done = subprocess.run(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.fixtures import GpuMachine
-from tests.doubles.nvml.machine import Card, Instance
+from tests.doubles.nvml.machine import H100_PROFILES, Card, Instance
 from tests.e2e.command import Command
 from tune_farm.client.share.mps.control import BINARY
 
@@ -153,6 +153,37 @@ def test_instances_that_are_not_alike(
     with Command("run", tiny_model, "--device", "cuda:0", cwd=tmp_path) as run:
         assert run.wait() == 2, run.stderr
         assert "MIG-aaaaaaaa with 64 SMs, MIG-bbbbbbbb with 60 SMs" in run.stderr
+
+
+def test_instances_to_create_are_shown_first_and_gone_when_the_run_ends(
+    gpu_machine: GpuMachine, tiny_model: Path, tmp_path: Path
+) -> None:
+    gpu_machine.cards(Card(uuid=UUID, mig_mode=1, profiles=H100_PROFILES))
+    options = ("--device", "cuda:0", "--create-mig", "--clients", "2")
+    with Command("run", tiny_model, *options, "--dry-run", cwd=tmp_path) as run:
+        assert run.wait() == 0, run.stderr
+        shown = run.stdout.splitlines()
+    assert shown[0].startswith(f"creating 2 MIG instances on {UUID}")
+    log = tmp_path / "machine.log"
+    assert not log.exists()
+
+    with Command("run", tiny_model, *options, cwd=tmp_path) as run:
+        assert run.wait() == 5  # TVM finds no device there
+        assert run.stderr.splitlines()[: len(shown)] == shown
+        assert not run.leftovers()
+    done = [line.split()[0] for line in log.read_text().splitlines()]
+    assert done == ["create"] * 4 + ["destroy"] * 4
+
+
+def test_what_was_granted_in_part_is_not_divided(
+    gpu_machine: GpuMachine, tiny_model: Path, tmp_path: Path
+) -> None:
+    gpu_machine.cards(Card(uuid=UUID, mig_mode=1, profiles=H100_PROFILES))
+    told = {"CUDA_VISIBLE_DEVICES": "0"}
+
+    line = refused(tiny_model, tmp_path, "--create-mig", "--clients", "2", environment=told)
+
+    assert "CUDA_VISIBLE_DEVICES=0" in line
 
 
 @pytest.mark.parametrize("percent", ["40", "100"])

@@ -55,6 +55,12 @@ _MODES = ("--resume", "--retry-failed", "--restart")
     help="How many clients; auto: as many as the share allows.",
 )
 @click.option(
+    "--create-mig",
+    is_flag=True,
+    help="Create a MIG instance for each of --clients N, for as long as the run takes; shows what "
+    "it creates first. The GPU has to be in MIG mode, and you need the permission.",
+)
+@click.option(
     "--static-partitions",
     is_flag=True,
     help="Divide a GPU into SMs that are one client's alone (MPS of CUDA 13.1 or newer), not by "
@@ -160,7 +166,7 @@ _MODES = ("--resume", "--retry-failed", "--restart")
 def run(format: str, dry_run: bool, **options: Any) -> int:  # noqa: A002 - named by its option
     """Tune the operators of MODEL: a built-in name or an .onnx file."""
     from tune_farm.cli.summary_output import write_summary
-    from tune_farm.server.place import open_place, wish_of
+    from tune_farm.server.place import mig_geometry, open_place, wish_of
     from tune_farm.server.report.screen import Screen
     from tune_farm.server.run import run as tune
     from tune_farm.server.run_directory import check_out
@@ -168,7 +174,11 @@ def run(format: str, dry_run: bool, **options: Any) -> int:  # noqa: A002 - name
     config = make_config(options)
     if dry_run:
         check_out(config.out, config.mode)
-        with open_place(wish_of(config)) as place:
+        wish = wish_of(config)
+        if wish.creates_mig:  # nothing is created to show what would be
+            click.echo("\n".join(mig_geometry(wish).lines()))
+            return 0
+        with open_place(wish) as place:
             _show_plan(config, place)
         return 0
     summary = tune(config, say=_say, screen=Screen())

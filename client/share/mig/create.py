@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from ctypes import byref
 from dataclasses import dataclass
 from typing import Any
@@ -41,23 +41,6 @@ class Made:
     start: int  # its first memory slice
     gpu_instance: int
     compute_instance: int
-
-
-@contextmanager
-def created(geometry: Geometry) -> Iterator[tuple[GpuPlace, ...]]:
-    """The instances of a geometry, there within; all others are left alone.
-
-    Yields:
-        Their places, in the order of the geometry.
-
-    Raises:
-        EnvironmentUnusableError: one can't be created; those before it are gone again.
-    """
-    made = create(geometry)
-    try:
-        yield places_of(made)
-    finally:
-        destroy(made)
 
 
 def create(geometry: Geometry) -> tuple[Made, ...]:

@@ -16,6 +16,8 @@ from pathlib import Path
 from tune_farm.client.share.mps.errors import MpsError, MpsProblem
 
 BINARY = "nvidia-cuda-mps-control"
+#: Where a daemon listens that nobody told otherwise (NVIDIA's MPS documentation).
+USUAL_PIPES = Path("/tmp/nvidia-mps")  # noqa: S108
 PIPE_DIRECTORY = "CUDA_MPS_PIPE_DIRECTORY"
 _DEADLINE_SECONDS = 5.0
 _NO_DAEMON = re.compile(r"cannot find mps control daemon|connect.*(failed|refused)", re.IGNORECASE)

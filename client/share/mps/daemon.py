@@ -17,6 +17,7 @@ from tune_farm.client.devices.granted import VISIBLE, GpuPlace
 from tune_farm.client.share.mps.control import (
     BINARY,
     PIPE_DIRECTORY,
+    USUAL_PIPES,
     Control,
     find_binary,
     run,
@@ -80,8 +81,8 @@ def adopt_or_start(
 ) -> Daemon:
     """The daemon for a device.
 
-    One that the environment names is adopted, or refused with the reason: starting another beside
-    it would time-slice the GPU between the two.
+    One that the environment names, or that listens where daemons usually do, is adopted, or
+    refused with the reason: another beside it would have the two time-slice the GPU.
 
     Args:
         place: the device.
@@ -93,6 +94,8 @@ def adopt_or_start(
     """
     binary = find_binary(environment.get("PATH"))
     named = environment.get(PIPE_DIRECTORY)
+    if not named and process_of(USUAL_PIPES) is not None:
+        named = str(USUAL_PIPES)
     if named:
         return adopt(place, Control(pipe_directory=Path(named), binary=binary))
     return start(place, binary, environment, root=root)

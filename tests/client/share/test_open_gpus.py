@@ -184,8 +184,8 @@ def test_a_driver_without_partitions_is_found_out_by_trying(gpu_machine: GpuMach
 def test_auto_is_what_was_set_for_the_job(gpu_machine: GpuMachine) -> None:
     with opened("auto", CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="30") as gpus:
         assert {slot.share.asked_percent for slot in gpus.slots} == {30}
-        assert {slot.share.granted for slot in gpus.slots} == {38}
-        assert len(gpus.slots) == 3
+        # All that is ours: a second client of 30% would take what others were given.
+        assert [slot.share.granted for slot in gpus.slots] == [38]
 
 
 def test_auto_is_all_of_it_where_nothing_was_set(gpu_machine: GpuMachine) -> None:

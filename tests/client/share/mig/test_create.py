@@ -16,6 +16,7 @@ from tests.doubles.nvml.machine import (
     Card,
     Instance,
 )
+from tests.tuner.waiting import happens
 
 GPU = "GPU-11111111-1111-1111-1111-111111111111"
 OLD = Instance(index=0, uuid="MIG-old", gi=5, start=0)
@@ -25,7 +26,7 @@ _RUN = """
 import json, logging, os, subprocess, sys
 from pathlib import Path
 from tune_farm.client.devices.gpus import list_gpus
-from tune_farm.client.share.mig import create
+from tune_farm.client.share.mig import create, kept
 from tune_farm.client.share.mig.capacity import read_capacity
 from tune_farm.client.share.mig.geometry import choose_named
 from tune_farm.tuner.errors import TuneFarmError
@@ -54,7 +55,7 @@ def replace(old, new):
 try:
     geometry = choose_named(read_capacity(gpu), names.split(","))
     exec(between)
-    with create.created(geometry) as places:
+    with kept.created(geometry, machine.parent) as places:
         told["made"] = [(place.name, place.instance.sm_count, place.instance.gpu_slices,
                          place.instance.compute_slices) for place in places]
         told["seen"] = subprocess.run([sys.executable, "-c", LIST], stdout=subprocess.PIPE,
@@ -220,3 +221,19 @@ def test_an_instance_that_stays_is_told_with_the_command(gpu_machine: GpuMachine
     assert (
         f"nvidia-smi mig -i {GPU} -dci -gi 1 -ci 0 && nvidia-smi mig -i {GPU} -dgi -gi 1" in warning
     )
+
+
+def test_what_a_killed_process_left_is_destroyed_by_another(gpu_machine: GpuMachine) -> None:
+    gpu_machine.cards(card(OLD))
+    within = (
+        "subprocess.Popen([sys.executable, '-c', 'from tune_farm.client.share.mig.kept import "
+        "destroy_left; import sys; from pathlib import Path; sys.stdin.read(); "
+        "destroy_left(Path(sys.argv[1]))', str(machine.parent)], stdin=subprocess.PIPE); "
+        "os.kill(os.getpid(), 9)"
+    )
+    process = gpu_machine.start(_RUN, GPU, "1g.10gb,1g.10gb", "", within)
+    assert process.wait(60) == -9
+
+    assert happens(lambda: len(done(gpu_machine)) == 8, 20)
+    assert done(gpu_machine)[-1].startswith("destroy gi")
+    assert not (gpu_machine.folder / "mig-instances.json").exists()
