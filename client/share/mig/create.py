@@ -174,15 +174,23 @@ def _uuid(gpu: Any, gpu_instance: int, compute_instance: int) -> str | None:
 
 def _destroy(made: Made) -> None:
     with open_gpu(made.gpu) as gpu:
-        instance = told(pynvml.nvmlDeviceGetGpuInstanceById, gpu, made.gpu_instance)
+        instance = _found(pynvml.nvmlDeviceGetGpuInstanceById, gpu, made.gpu_instance)
         if instance is None or not _is_ours(gpu, instance, made):
             return
-        compute = told(
+        compute = _found(
             pynvml.nvmlGpuInstanceGetComputeInstanceById, instance, made.compute_instance
         )
         if compute is not None:
             _patiently(pynvml.nvmlComputeInstanceDestroy, compute)
         _patiently(pynvml.nvmlGpuInstanceDestroy, instance)
+
+
+def _found(ask: Callable[[Any, int], Any], parent: Any, number: int) -> Any | None:
+    """The handle, or None where there is nothing of that number; other refusals are errors."""
+    try:
+        return ask(parent, number)
+    except pynvml.NVMLError_NotFound:
+        return None
 
 
 def _is_ours(gpu: Any, instance: Any, made: Made) -> bool:

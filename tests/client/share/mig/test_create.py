@@ -210,11 +210,15 @@ def test_an_instance_whose_user_has_just_ended_is_waited_for(gpu_machine: GpuMac
     assert (told["left"], told["warnings"]) == ([], [])
 
 
-def test_an_instance_that_stays_is_told_with_the_command(gpu_machine: GpuMachine) -> None:
+@pytest.mark.parametrize(
+    "refusal", [f"gpu.0.mig.destroy {IN_USE}", f"gpu.0.mig.read {NO_PERMISSION}"]
+)
+def test_an_instance_that_stays_is_told_with_the_command(
+    gpu_machine: GpuMachine, refusal: str
+) -> None:
     gpu_machine.cards(card())
-    busy = f"create._BUSY_SECONDS = 0.2\nadd('gpu.0.mig.destroy {IN_USE}')"
 
-    told = run(gpu_machine, "1g.10gb", within=busy)
+    told = run(gpu_machine, "1g.10gb", within=f"create._BUSY_SECONDS = 0.2\nadd({refusal!r})")
 
     assert told["left"] == told["uuids"]
     (warning,) = told["warnings"]
