@@ -20,6 +20,7 @@ from tune_farm.client.sim.truth import Truth
 from tune_farm.tuner.build.pool import BuildOptions, BuildPool
 from tune_farm.tuner.measure.guard import Guard, NoGuard
 from tune_farm.tuner.measure.runner import REAL_CHILD, ChildRunner, RunOptions
+from tune_farm.tuner.measure.watch import SentinelWatch
 
 ClientBuilder: TypeAlias = BuildPool | SimulatedBuilder
 _SIMULATED_CHILD = "tune_farm.client.sim.child"
@@ -103,3 +104,10 @@ def make_runner(
         environment=environment,
         guard=guard,
     )
+
+
+def make_watch(slot: Slot, builder: ClientBuilder, runner: ChildRunner) -> SentinelWatch | None:
+    """What sees others on the device: of GPUs; nobody looks on a CPU."""
+    if slot.gpu is None:
+        return None
+    return SentinelWatch(builder, runner, processors=slot.share.granted)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from tune_farm.tuner.types import (
     Candidate,
@@ -110,4 +110,16 @@ class Runner(Protocol):
 
         With `alone`, while no other client uses the device.
         """
+        ...
+
+
+#: What disturbed a reading, in one line, by all that is known when it is asked; None: nothing did.
+Verdict: TypeAlias = Callable[[], str | None]
+
+
+class Watch(Protocol):
+    """Sees whether others are at work on the device."""
+
+    def read(self, *, alone: bool) -> Verdict:
+        """Look now; the runner may not be busy. With `alone`, as it runs alone."""
         ...

@@ -14,6 +14,7 @@ from tune_farm.tuner.interfaces import (
     Runner,
     RunReport,
     Strategy,
+    Watch,
 )
 from tune_farm.tuner.types import (
     UNTUNED_TRACE,
@@ -26,6 +27,7 @@ from tune_farm.tuner.types import (
     StageSeconds,
     Task,
 )
+from tune_farm.tuner.window import Window
 
 #: Faults that are not the candidate's doing; it is tried once more.
 RETRIED = frozenset({Fault.HOST_OVERLOAD, Fault.WORKER_DIED, Fault.LOST, Fault.CONTENDED})
@@ -56,6 +58,8 @@ class Bench:
     should_stop: Callable[[], bool]  # asked between candidates
     #: Others run on the device meanwhile: who seems to have faulted is tried again without them.
     is_shared: bool = False
+    #: Measurements that others disturbed are thrown away; None: nobody looks.
+    watch: Watch | None = None
 
 
 def tune(
@@ -117,18 +121,32 @@ def _attempt(
     incumbent_seconds: float | None,
     alone: bool,
 ) -> Iterator[Record]:
-    for item in built(tuple(proposals), bench):
-        if bench.should_stop():
-            return
-        if isinstance(item, BuildFailure):
-            report = RunReport(outcome=item.failure, cores_used=(), stage_seconds=StageSeconds())
-        else:
-            report = bench.runner.run(item, incumbent_seconds=incumbent_seconds, alone=alone)
-            item.path.unlink(missing_ok=True)
-        record = record_of(item, proposals[item.candidate], attempt, bench.station, report)
-        if record.seconds is not None:
-            incumbent_seconds = min(record.seconds, incumbent_seconds or record.seconds)
-        yield record
+    window = Window(bench.watch, alone=alone, should_stop=bench.should_stop)
+    try:
+        for item in built(tuple(proposals), bench):
+            if bench.should_stop():
+                break
+            if isinstance(item, Artifact):
+                yield from window.enter()
+            report = _report(item, bench, incumbent_seconds, alone)
+            record = record_of(item, proposals[item.candidate], attempt, bench.station, report)
+            if record.seconds is not None:
+                incumbent_seconds = min(record.seconds, incumbent_seconds or record.seconds)
+            yield from window.add(record)
+    except Exception:
+        yield from window.close()  # no work can go on here; what was measured is not lost
+        raise
+    yield from window.close()
+
+
+def _report(
+    item: Artifact | BuildFailure, bench: Bench, incumbent_seconds: float | None, alone: bool
+) -> RunReport:
+    if isinstance(item, BuildFailure):
+        return RunReport(outcome=item.failure, cores_used=(), stage_seconds=StageSeconds())
+    report = bench.runner.run(item, incumbent_seconds=incumbent_seconds, alone=alone)
+    item.path.unlink(missing_ok=True)
+    return report
 
 
 def built(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Artifact | BuildFailure]:

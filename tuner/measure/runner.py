@@ -19,6 +19,8 @@ _START_TIMEOUT_SECONDS = 60.0
 #: A device that was broken takes no child until all that were on it are gone.
 _RECOVERY_SECONDS = 15.0
 _RETRY_SECONDS = 0.2
+#: For a sentinel, whose first call may have to wait for a context and its memory.
+_SENTINEL_TIMEOUT_SECONDS = 20.0
 #: The child for real devices: TVM's runtime.
 REAL_CHILD = "tune_farm.tuner.measure.child"
 #: Signals by which an operator ends its process itself; any other end is not its doing.
@@ -125,6 +127,27 @@ class ChildRunner:
         assert outcome is None or isinstance(outcome, Failed)
         return outcome
 
+    def time_sentinel(
+        self, task: Task, library: Path, timing: Timing, *, alone: bool = False
+    ) -> Outcome:
+        """Time a task that has no inputs, beside the selected one; its output is not looked at."""
+        assert all(argument.is_output for argument in task.arguments), task.name
+        job = MeasureJob(
+            task_id=task.id,
+            arguments=task.arguments,
+            reduction_length=task.reduction_length,
+            library=str(library),
+            reference="",
+            checks=False,
+            makes_reference=False,
+            timing=timing,
+            incumbent_seconds=None,
+        )
+        with self._guard.turn(alone=alone, meanwhile=self.rest):
+            outcome = self._ask(job).outcome
+        assert outcome is not None
+        return outcome
+
     def rest(self) -> None:
         """While there is nothing to do: let go of a device that somebody else broke."""
         if self._child is not None and self._guard.is_broken_since(self._born_at):
@@ -209,6 +232,8 @@ class ChildRunner:
         return done, True
 
     def _timeout_seconds(self, job: MeasureJob) -> float:
+        if not job.reference:
+            return _SENTINEL_TIMEOUT_SECONDS
         if job.makes_reference or self._baseline_seconds is None:
             return self._options.baseline_timeout_seconds
         if self._options.timeout_seconds is not None:
