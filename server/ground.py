@@ -13,7 +13,7 @@ from tune_farm.server.interrupts import Interrupts
 from tune_farm.server.processes import end_leftovers, make_temp_dir, mark
 
 #: After all was closed, the run's processes get so long to end by themselves.
-GRACE_SECONDS = 0.3
+_GRACE_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,5 +38,5 @@ def ground(run_id: str) -> Iterator[Ground]:
         cleaner = Cleaner(run_id, temp_dir)
         stack.callback(cleaner.close)
         stack.callback(shutil.rmtree, temp_dir, ignore_errors=True)
-        stack.callback(end_leftovers, run_id, GRACE_SECONDS)
+        stack.callback(end_leftovers, run_id, _GRACE_SECONDS)
         yield Ground(temp_dir=temp_dir, interrupts=interrupts)

@@ -13,13 +13,12 @@ from tune_farm.server.events import TASKS, EventLog, pruned_of
 from tune_farm.server.failures import FailureLog
 from tune_farm.server.farm import Farm
 from tune_farm.server.form_choice import Wanted
-from tune_farm.server.ground import GRACE_SECONDS, Ground, ground
+from tune_farm.server.ground import Ground, ground
 from tune_farm.server.ledger import Ledger
 from tune_farm.server.memory import RunMemory, open_memory
 from tune_farm.server.model_job import make_job
 from tune_farm.server.place import Place, open_place, wish_of
 from tune_farm.server.preparation import Prepared, prepare
-from tune_farm.server.processes import end_leftovers
 from tune_farm.server.progress import picture_of
 from tune_farm.server.provenance import environment, header_of
 from tune_farm.server.report.screen import Screen
@@ -178,7 +177,6 @@ def _tune(
     farm = Farm(agents_of(config, place, temp_dir, memory), address=config.address)
     with ExitStack() as stack:
         stack.callback(farm.close)
-        stack.callback(end_leftovers, directory.run_id, GRACE_SECONDS)
         pruned = pruned_of(directory.events_path)
         events = EventLog(directory.events_path)
         stack.callback(events.close)

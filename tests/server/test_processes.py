@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,6 +48,26 @@ def test_children_inherit_the_mark_also_in_a_session_of_their_own(
     pids = {start().pid, start(start_new_session=True).pid}
 
     assert {process.pid for process in processes_of(RUN_ID)} == pids
+
+
+def test_a_process_that_changed_its_title_is_found() -> None:
+    code = (
+        "import time; from ray._raylet import setproctitle; setproctitle('ray::DashboardAgent'); "
+        "print(flush=True); time.sleep(600)"
+    )
+    environment = {**os.environ, MARKER: RUN_ID}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
+        assert process.pid in {each.pid for each in processes_of(RUN_ID)}
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def test_other_runs_and_this_process_are_not_found(
