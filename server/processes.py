@@ -59,7 +59,7 @@ def processes_of(run_id: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            is_ours = process.pid != os.getpid() and _carries(process.pid, run_id)
+            is_ours = process.pid != os.getpid() and carries(process.pid, run_id)
             if is_ours and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except (psutil.Error, OSError):
@@ -67,10 +67,16 @@ def processes_of(run_id: str) -> list[psutil.Process]:
     return found
 
 
-def _carries(pid: int, run_id: str) -> bool:
-    # All of it: a process that changed its title, as Ray's agents do, has holes in the memory of
-    # its environment, and psutil reads up to the first.
-    words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+def carries(pid: int, run_id: str, root: Path = Path("/proc")) -> bool:
+    """Whether a process carries a run's mark.
+
+    A process that changed its title, as Ray's agents do, has holes in the memory of its
+    environment, and psutil reads up to the first: here it is read to its end.
+
+    Raises:
+        OSError: the process is gone, or another user's.
+    """
+    words = (root / str(pid) / "environ").read_bytes().split(b"\0")
     return f"{MARKER}={run_id}".encode() in words
 
 
