@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,12 +18,12 @@ from tests.tuner.operators import TARGET_JSON, export, task_of
 from tune_farm.tuner.build.cuda_build import build_cuda, schedule_by_default
 from tune_farm.tuner.build.cuda_compile import missing_compiler
 from tune_farm.tuner.build.pool import BuildOptions, BuildPool
-from tune_farm.tuner.interfaces import Artifact
+from tune_farm.tuner.interfaces import Artifact, BuildFailure
 from tune_farm.tuner.loop import untuned
 from tune_farm.tuner.measure.messages import Timing
 from tune_farm.tuner.measure.sentinels import sentinel_tasks
 from tune_farm.tuner.measure.watch import SentinelWatch
-from tune_farm.tuner.types import Failed, Fault, KernelUsage, Measured, Outcome, Task
+from tune_farm.tuner.types import Candidate, Failed, Fault, KernelUsage, Measured, Outcome, Task
 
 CORE = min(os.sched_getaffinity(0))
 CACHE_BYTES = 1 << 20
@@ -32,7 +33,7 @@ def for_this_cpu(processors: int = 1) -> tuple[Task, ...]:
     return sentinel_tasks(TARGET_JSON, processors=processors, cache_bytes=CACHE_BYTES)
 
 
-def output_of(task: Task, folder: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+def output_of(task: Task, folder: Path) -> Any:
     (argument,) = task.arguments
     library = folder / f"{task.id}.so"
     module = tvm.ir.load_json(task.module_json)
@@ -135,12 +136,11 @@ class Device:
     def select(self, task: Task) -> None:
         self.task = task
 
-    def build(self, candidates: Sequence[object]) -> list[Artifact]:
-        if self.stops:
-            return []
-        self.builds.append(self.task.name)
-        path = Path(self.task.name)
-        return [Artifact(candidate=untuned(self.task), path=path, build_seconds=0.0)]
+    def build(self, candidates: Sequence[Candidate]) -> Iterator[Artifact | BuildFailure]:
+        if not self.stops:
+            self.builds.append(self.task.name)
+            path = Path(self.task.name)
+            yield Artifact(candidate=untuned(self.task), path=path, build_seconds=0.0)
 
     def time_sentinel(self, task: Task, library: Path, timing: Timing, *, alone: bool) -> Outcome:
         assert library == Path(task.name)
