@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from benchmarks.gpu.operators import Drafted, drafts
 from benchmarks.gpu.tvm_site import bring_tvm
 from benchmarks.report import ROOT, environment
 from tune_farm.tuner.build.cuda_compile import compile_cuda, missing_compiler
-from tune_farm.tuner.errors import EnvironmentUnusableError
+from tune_farm.tuner.errors import EnvironmentUnusableError, UsageError
 
 _SOURCE = Path(__file__).parent / "kernels" / "check.cu"
 #: Of the check's own kernels; each runs on later minor versions, too.
@@ -29,17 +30,27 @@ _ENTRY = re.compile(
 _REGISTERS = re.compile(r"Used (\d+) registers")
 
 
-def make(folder: Path, *, quick: bool, with_tvm: bool) -> Bundle:
+def make(
+    folder: Path, *, capabilities: Sequence[str] | None, quick: bool, with_tvm: bool
+) -> Bundle:
     """Make it, in place of what is there, and pack it beside itself as a .tar.gz.
 
     Args:
         folder: of the bundle.
-        quick: one operator, one architecture.
+        capabilities: compute capabilities that schedules are for; None: all that are known.
+        quick: one operator, few schedules.
         with_tvm: bring TVM's runtime, too, if a package index can be reached.
 
     Raises:
         EnvironmentUnusableError: there is no CUDA compiler, or the bundle is too large.
+        UsageError: a capability is not known.
     """
+    chosen = tuple(MACHINES) if capabilities is None else tuple(capabilities)
+    unknown = [each for each in chosen if each not in MACHINES]
+    if unknown:
+        raise UsageError(
+            f"compute capability {unknown[0]!r} is not known", f"known are {', '.join(MACHINES)}"
+        )
     lacking = missing_compiler()
     if lacking is not None:
         raise EnvironmentUnusableError(f"no CUDA compiler: {lacking}", "install one of the two")
@@ -48,7 +59,7 @@ def make(folder: Path, *, quick: bool, with_tvm: bool) -> Bundle:
     part = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
-    bundle, total = _fill(part, quick=quick, with_tvm=with_tvm)
+    bundle, total = _fill(part, chosen, quick=quick, with_tvm=with_tvm)
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)
     archive = Path(shutil.make_archive(str(folder), "gztar", folder.parent, folder.name))
@@ -62,11 +73,13 @@ def make(folder: Path, *, quick: bool, with_tvm: bool) -> Bundle:
     return replace(bundle, folder=folder)
 
 
-def _fill(folder: Path, *, quick: bool, with_tvm: bool) -> tuple[Bundle, int]:
+def _fill(
+    folder: Path, capabilities: Sequence[str], *, quick: bool, with_tvm: bool
+) -> tuple[Bundle, int]:
     """Make all files; the bundle, and its bytes."""
-    kernels, registers = _kernels(folder, _ARCHITECTURES[1:2] if quick else _ARCHITECTURES)
+    kernels, registers = _kernels(folder, _ARCHITECTURES)
     operators = []
-    for capability in ["9.0"] if quick else MACHINES:
+    for capability in capabilities:
         print(f"schedules for compute capability {capability} …", file=sys.stderr, flush=True)
         for each in drafts(capability, MACHINES[capability], quick=quick):
             operators.append(_compile(each, folder, capability))
