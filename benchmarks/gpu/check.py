@@ -139,9 +139,7 @@ def main() -> int:
     )
     making.add_argument("--out", type=Path, default=_BUNDLE, metavar="DIR")
     making.add_argument("--quick", action="store_true", help="one operator, few schedules")
-    making.add_argument(
-        "--capability", metavar="9.0,…", help="compute capabilities that schedules are for"
-    )
+    making.add_argument("--capability", metavar="9.0,…", help="compute capabilities that it is for")
     making.add_argument("--no-tvm", action="store_true", help="leave TVM's runtime out")
     making.set_defaults(do=prepare)
     running = verbs.add_parser("run", help="check the GPU of this machine")

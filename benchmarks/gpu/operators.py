@@ -20,7 +20,7 @@ from tune_farm.tuner.types import Candidate, Task
 #: Shares that are drafted for; each gives its own candidates, half of them the best by prediction.
 _PERCENTS = (10, 25, 50, 100)
 _DRAFTS_PER_SHARE = {False: 4, True: 2}  # by quick
-_OPERATORS: tuple[Callable[[str], Task], ...] = (product, batch_product, convolution)
+_OPERATORS: tuple[Callable[[str], Task], ...] = (batch_product, product, convolution)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
