@@ -70,7 +70,12 @@ def prepare(arguments: argparse.Namespace) -> int:
     """Make the bundle."""
     from benchmarks.gpu.prepare import make
 
-    make(arguments.out, quick=arguments.quick, with_tvm=not arguments.no_tvm)
+    make(
+        arguments.out,
+        capabilities=arguments.capability.split(",") if arguments.capability else None,
+        quick=arguments.quick,
+        with_tvm=not arguments.no_tvm,
+    )
     return 0
 
 
@@ -133,7 +138,8 @@ def main() -> int:
         "prepare", help="make the bundle; needs this project and NVRTC or nvcc"
     )
     making.add_argument("--out", type=Path, default=_BUNDLE, metavar="DIR")
-    making.add_argument("--quick", action="store_true", help="one operator, one architecture")
+    making.add_argument("--quick", action="store_true", help="one operator, few schedules")
+    making.add_argument("--capability", metavar="9.0,…", help="compute capabilities that it is for")
     making.add_argument("--no-tvm", action="store_true", help="leave TVM's runtime out")
     making.set_defaults(do=prepare)
     running = verbs.add_parser("run", help="check the GPU of this machine")

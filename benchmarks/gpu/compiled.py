@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,10 @@ _POINTER = "_ptr"
 #: Elements of an output that are compared.
 _PLACES = 256
 _SIGNATURE = re.compile(r"__launch_bounds__\(\d+\)\s+(?P<name>\w+)\((?P<parameters>[^)]*)\)\s*\{")
+
+
+#: Places of an output, and what stands there.
+Reference: TypeAlias = tuple[tuple[int, ...], tuple[float, ...]]
 
 
 def compiled(
@@ -129,7 +133,7 @@ def _extents(body: Any) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     return three("blockIdx"), three("threadIdx")
 
 
-def reference(task: Task) -> tuple[tuple[int, ...], tuple[float, ...]]:
+def reference(task: Task) -> Reference:
     """Some places of an operator's output and what stands there, computed on this CPU."""
     import tvm
 

@@ -19,8 +19,8 @@ from tune_farm.tuner.types import Candidate, Task
 
 #: Shares that are drafted for; each gives its own candidates, half of them the best by prediction.
 _PERCENTS = (10, 25, 50, 100)
-_DRAFTS_PER_SHARE = 4
-_OPERATORS: tuple[Callable[[str], Task], ...] = (product, batch_product, convolution)
+_DRAFTS_PER_SHARE = {False: 4, True: 2}  # by quick
+_OPERATORS: tuple[Callable[[str], Task], ...] = (batch_product, product, convolution)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ def draft_operators(capability: str, machine: Gpu, *, quick: bool) -> tuple[Oper
     Args:
         capability: compute capability, such as "9.0".
         machine: the whole GPU.
-        quick: one operator only.
+        quick: one operator only, and half of the schedules.
     """
     return tuple(each.operator for each in drafts(capability, machine, quick=quick))
 
@@ -47,10 +47,11 @@ def drafts(capability: str, machine: Gpu, *, quick: bool) -> list[Drafted]:
     """The same, with what compiling them takes."""
     target = cuda_target(machine, capability)
     made = (make(json.dumps(target)) for make in _OPERATORS[: 1 if quick else None])
-    return [_draft(task, str(target["arch"]), machine) for task in made]
+    count = _DRAFTS_PER_SHARE[quick]
+    return [_draft(task, str(target["arch"]), machine, count) for task in made]
 
 
-def _draft(task: Task, architecture: str, machine: Gpu) -> Drafted:
+def _draft(task: Task, architecture: str, machine: Gpu, count: int) -> Drafted:
     space = DesignSpace(task, seed=0)
     found: dict[str, tuple[Candidate, Schedule]] = {}
     for percent in _PERCENTS:
@@ -61,7 +62,7 @@ def _draft(task: Task, architecture: str, machine: Gpu) -> Drafted:
             options=DraftOptions(machine=share, explore=0.0),
             seed=percent,
         )
-        for proposal in strategy.propose(_DRAFTS_PER_SHARE):
+        for proposal in strategy.propose(count):
             candidate = proposal.candidate
             located = space.locate(candidate)
             assert located is not None, "a draft is of its own space"

@@ -6,21 +6,22 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.bench_cuda_artifacts import MACHINES
 from benchmarks.gpu.bundle import MANIFEST, Bundle, Operator, write_manifest
-from benchmarks.gpu.compiled import compiled, reference
+from benchmarks.gpu.compiled import Reference, compiled, reference
 from benchmarks.gpu.operators import Drafted, drafts
 from benchmarks.gpu.tvm_site import bring_tvm
 from benchmarks.report import ROOT, environment
 from tune_farm.tuner.build.cuda_compile import compile_cuda, missing_compiler
-from tune_farm.tuner.errors import EnvironmentUnusableError
+from tune_farm.tuner.errors import EnvironmentUnusableError, UsageError
 
 _SOURCE = Path(__file__).parent / "kernels" / "check.cu"
-#: Of the check's own kernels; each runs on later minor versions, too.
-_ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
+#: For which there are kernels alone, no schedules.
+_OTHERS = ("sm_120",)
 #: What `run` imports, and configurations of GPUs that can be simulated.
 _PROGRAM = ("tune_farm/__init__.py", "tuner", "client", "configs", "benchmarks/gpu")
 _ENTRY = re.compile(
@@ -29,17 +30,27 @@ _ENTRY = re.compile(
 _REGISTERS = re.compile(r"Used (\d+) registers")
 
 
-def make(folder: Path, *, quick: bool, with_tvm: bool) -> Bundle:
+def make(
+    folder: Path, *, capabilities: Sequence[str] | None, quick: bool, with_tvm: bool
+) -> Bundle:
     """Make it, in place of what is there, and pack it beside itself as a .tar.gz.
 
     Args:
         folder: of the bundle.
-        quick: one operator, one architecture.
+        capabilities: compute capabilities that it is for; None: all that are known.
+        quick: one operator, few schedules.
         with_tvm: bring TVM's runtime, too, if a package index can be reached.
 
     Raises:
         EnvironmentUnusableError: there is no CUDA compiler, or the bundle is too large.
+        UsageError: a capability is not known.
     """
+    chosen = tuple(MACHINES) if capabilities is None else tuple(capabilities)
+    unknown = [each for each in chosen if each not in MACHINES]
+    if unknown:
+        raise UsageError(
+            f"compute capability {unknown[0]!r} is not known", f"known are {', '.join(MACHINES)}"
+        )
     lacking = missing_compiler()
     if lacking is not None:
         raise EnvironmentUnusableError(f"no CUDA compiler: {lacking}", "install one of the two")
@@ -48,7 +59,7 @@ def make(folder: Path, *, quick: bool, with_tvm: bool) -> Bundle:
     part = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
-    bundle, total = _fill(part, quick=quick, with_tvm=with_tvm)
+    bundle, total = _fill(part, chosen, quick=quick, with_tvm=with_tvm)
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)
     archive = Path(shutil.make_archive(str(folder), "gztar", folder.parent, folder.name))
@@ -62,14 +73,21 @@ def make(folder: Path, *, quick: bool, with_tvm: bool) -> Bundle:
     return replace(bundle, folder=folder)
 
 
-def _fill(folder: Path, *, quick: bool, with_tvm: bool) -> tuple[Bundle, int]:
+def _fill(
+    folder: Path, capabilities: Sequence[str], *, quick: bool, with_tvm: bool
+) -> tuple[Bundle, int]:
     """Make all files; the bundle, and its bytes."""
-    kernels, registers = _kernels(folder, _ARCHITECTURES[1:2] if quick else _ARCHITECTURES)
-    operators = []
-    for capability in ["9.0"] if quick else MACHINES:
+    own = [f"sm_{each.replace('.', '')}" for each in capabilities]
+    architectures = [*own, *(_OTHERS if set(capabilities) == set(MACHINES) else ())]
+    kernels, registers = _kernels(folder, architectures)
+    operators: list[Operator] = []
+    references: dict[str, Reference] = {}  # by task, which is the same for all architectures
+    for capability in capabilities:
         print(f"schedules for compute capability {capability} …", file=sys.stderr, flush=True)
         for each in drafts(capability, MACHINES[capability], quick=quick):
-            operators.append(_compile(each, folder, capability))
+            if each.task.id not in references:
+                references[each.task.id] = reference(each.task)
+            operators.append(_compile(each, folder, capability, references[each.task.id]))
     _copy_program(folder)
     tvm = bring_tvm(folder / "site") if with_tvm else {"missing": "left out by --no-tvm"}
     made = environment()
@@ -85,7 +103,7 @@ def _fill(folder: Path, *, quick: bool, with_tvm: bool) -> tuple[Bundle, int]:
 
 
 def _kernels(
-    folder: Path, architectures: tuple[str, ...]
+    folder: Path, architectures: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
     """The check's own kernels: paths and registers by architecture."""
     source = _SOURCE.read_text()
@@ -110,7 +128,7 @@ def registers_of(log: str) -> dict[str, int]:
     return found
 
 
-def _compile(drafted: Drafted, folder: Path, capability: str) -> Operator:
+def _compile(drafted: Drafted, folder: Path, capability: str, right: Reference) -> Operator:
     """An operator with those of its schedules that compile to one kernel worth a measurement."""
     place = Path("operators") / capability / drafted.operator.name
     (folder / place).mkdir(parents=True)
@@ -121,9 +139,9 @@ def _compile(drafted: Drafted, folder: Path, capability: str) -> Operator:
             if made is not None:
                 schedules.append(made)
                 ships = False  # one library of each operator is enough
-    places, right = reference(drafted.task)
+    places, expected = right
     values = {name: getattr(drafted.operator, name) for name in _KEPT}
-    return Operator(**values, schedules=tuple(schedules), places=places, reference=right)
+    return Operator(**values, schedules=tuple(schedules), places=places, reference=expected)
 
 
 _KEPT = ("name", "architecture", "task_id", "arguments", "reduction_length", "flops")

@@ -29,11 +29,11 @@ def run(lab: Lab, earlier: Earlier) -> Findings:
     """Under a percentage, under static partitions, and without MPS."""
     del earlier
     rows, notes = list[dict[str, Any]](), list[str]()
-    for kind in (_by_percentage, _by_partition, _without):
+    for kind in KINDS:
         try:
             rows.append(kind(lab))
         except SkippedError as reason:
-            notes.append(f"{kind.__name__.strip('_').replace('_', ' ')}: {reason}")
+            notes.append(f"{kind.__name__.replace('_', ' ')}: {reason}")
     if not rows:
         raise SkippedError("; ".join(notes))
     return Findings(
@@ -49,12 +49,14 @@ def run(lab: Lab, earlier: Earlier) -> Findings:
     )
 
 
-def _by_percentage(lab: Lab) -> dict[str, Any]:
+def by_percentage(lab: Lab) -> dict[str, Any]:
+    """Clients of one server."""
     with lab.daemon() as daemon:
         return _fault(lab, "mps", daemon, lambda name: daemon.client(name, percent=_PERCENT))
 
 
-def _by_partition(lab: Lab) -> dict[str, Any]:
+def by_partition(lab: Lab) -> dict[str, Any]:
+    """Clients of one server that have SMs of their own."""
     with lab.daemon(static=True) as daemon, ExitStack() as stack:
         names = iter(
             [stack.enter_context(partition(lab, daemon, 1))[0] for _ in range(_CLIENTS + 1)]
@@ -69,7 +71,8 @@ def _by_partition(lab: Lab) -> dict[str, Any]:
         return _fault(lab, "static", daemon, start)
 
 
-def _without(lab: Lab) -> dict[str, Any]:
+def without_mps(lab: Lab) -> dict[str, Any]:
+    """Processes that take turns."""
     return _fault(lab, "time_sliced", None, lab.alone)
 
 
@@ -159,3 +162,6 @@ def _told(row: dict[str, Any]) -> str:
     recovery = row["recovery_seconds"]
     after = "no new client afterwards" if recovery is None else f"sound after {recovery:.1f} s"
     return f"{row['kind']}: {row['neighbors_hit']} of {row['neighbors']} neighbours hit, {after}"
+
+
+KINDS = (by_percentage, by_partition, without_mps)

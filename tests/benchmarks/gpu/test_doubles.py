@@ -18,6 +18,7 @@ from benchmarks.gpu.conduct import PARTS, Outcome, conduct
 from benchmarks.gpu.keeper import processes_of
 from benchmarks.gpu.lab import Findings, SkippedError
 from benchmarks.gpu.machine import Machine
+from benchmarks.gpu.parts import blast, sms
 from tests.doubles.fixtures import GpuMachine
 from tune_farm.tuner.errors import EnvironmentUnusableError
 
@@ -66,18 +67,15 @@ def test_attachment_is_told_from_silent_fallback(gpu_machine: GpuMachine, tmp_pa
     assert daemons() == []
 
 
-def test_a_client_that_is_none_fails_the_handshake(gpu_machine: GpuMachine, tmp_path: Path) -> None:
-    gpu_machine.mps(lie={"get_client_list": "99999\n"})
-
-    found = findings_of("attachment", Machine(None, tmp_path, None))
-
-    assert found.results["attached"] == 0.0
-
-
 @pytest.mark.slow
 def test_percentages_are_sms(
-    launching_machine: GpuMachine, kernels: Bundle, tmp_path: Path
+    launching_machine: GpuMachine,
+    kernels: Bundle,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(sms, "PERCENTS", (25, 100))
+
     found = findings_of("sms", Machine(kernels, tmp_path, None))
 
     by_percent = {row["percent"]: row for row in found.rows}
@@ -88,37 +86,25 @@ def test_percentages_are_sms(
     assert daemons() == []
 
 
-def test_without_kernels_percentages_are_told_all_the_same(
-    gpu_machine: GpuMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from benchmarks.gpu.parts import sms
-
-    monkeypatch.setattr(sms, "PERCENTS", (50,))
-
-    found = findings_of("sms", Machine(None, tmp_path, None))
-
-    (row,) = found.rows
-    assert row["visible_sms"] == 66
-    assert row["used_sms"] is None
-    assert row["note"] == "no bundle of kernels was given"
-
-
 @pytest.mark.slow
 def test_a_fault_hits_the_neighbours_and_is_recovered_from(
-    launching_machine: GpuMachine, kernels: Bundle, tmp_path: Path
+    launching_machine: GpuMachine,
+    kernels: Bundle,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(blast, "KINDS", (blast.by_percentage,))
+
     found = findings_of("blast", Machine(kernels, tmp_path, None))
 
-    rows = {row["kind"]: row for row in found.rows}
-    assert rows.keys() == {"mps", "static", "time_sliced"}
-    mps = rows["mps"]
+    (mps,) = found.rows
+    assert mps["kind"] == "mps"
     assert mps["culprit_error"] == 700
     assert mps["neighbors_hit"] == mps["neighbors"] == 2
     assert mps["neighbor_errors"] == "719 719"
     assert "SERVER_NOT_READY" in mps["new_client_meanwhile"]
     assert mps["server_states"] == "FAULT > FAULT > ACTIVE"
     assert 0 <= mps["recovery_seconds"] < 12
-    assert rows["time_sliced"]["neighbors_hit"] == 0
     assert daemons() == []
 
 
@@ -180,6 +166,7 @@ def test_an_ended_check_leaves_no_daemon(
     try:
         await_true(lambda: len(daemons()) >= 2)  # a daemon, and a server for a client of it
         assert file.exists()  # what was known before is not lost
+        gpu_machine.mps()
         process.send_signal(number)
         code = process.wait(30)
     finally:

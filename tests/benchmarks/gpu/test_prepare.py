@@ -32,7 +32,7 @@ ptxas info    : Used 8 registers
 @needs_compiler
 @pytest.mark.slow
 def test_a_small_bundle_runs_by_itself(tmp_path: Path) -> None:
-    made = make(tmp_path / "bundle", quick=True, with_tvm=False)
+    made = make(tmp_path / "bundle", capabilities=["9.0"], quick=True, with_tvm=False)
 
     bundle = read_bundle(made.folder)
     assert bundle == made
