@@ -110,6 +110,8 @@ class SimulatedControl(Control):
                 return f"{_SERVER}\n"
             case "get_server_status":
                 return f"{self.server.state(self.world.clock)}\n"
+            case "get_default_active_thread_percentage" | "get_active_thread_percentage":
+                return "100.0\n"
             case "get_client_list":
                 return "".join(f"{pid}\n" for pid in self.server.clients)
             case "terminate_client":
