@@ -110,6 +110,8 @@ def open_place(
         EnvironmentUnusableError: no such device or share, or no compiler.
     """
     if wish.creates_mig:
+        if builds:
+            require_compiler()  # before anything is created
         with _with_mig(wish, root, say) as places:
             selection = Selection(cores=usable_cores(), reason="", places=places)
             with _gpus(selection, wish, builds=builds, root=root) as place:
