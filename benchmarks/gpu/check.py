@@ -153,6 +153,8 @@ def main() -> int:
     running.set_defaults(do=run)
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _end)
+    # Also where a shell had it ignored: whoever sends it wants an end in order.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return int(arguments.do(arguments))
     except TuneFarmError as error:
