@@ -82,10 +82,8 @@ def undivided_gpu(spec: str, environment: Mapping[str, str]) -> Gpu:
         EnvironmentUnusableError: there is none, or only a part of the machine was granted.
         UsageError: it names no GPU.
     """
-    listing = list_gpus()
-    if not listing.gpus:
-        raise EnvironmentUnusableError(f"device {spec!r} cannot be used: {listing.reason}")
-    grant = granted(listing.gpus, environment)
+    gpus = _listed(spec)
+    grant = granted(gpus, environment)
     if grant.source:
         raise EnvironmentUnusableError(
             f"this job was granted a part of the machine ({grant.source}): what it can't use whole "
@@ -93,9 +91,7 @@ def undivided_gpu(spec: str, environment: Mapping[str, str]) -> Gpu:
             "leave --create-mig out, or unset the variable",
         )
     number = spec.removeprefix("auto").removeprefix("cuda").removeprefix(":") or "0"
-    matching = [
-        gpu for gpu in listing.gpus if gpu.uuid.startswith(spec) or str(gpu.index) == number
-    ]
+    matching = [gpu for gpu in gpus if gpu.uuid.startswith(spec) or str(gpu.index) == number]
     if len(matching) != 1:
         raise UsageError(f"device {spec!r} is not one GPU", "see 'tune-farm devices'")
     return matching[0]
@@ -121,9 +117,14 @@ def _best(cores: tuple[int, ...], environment: Mapping[str, str]) -> Selection:
 
 
 def _gpus(spec: str, environment: Mapping[str, str]) -> tuple[GpuPlace, ...]:
+    gpus = _listed(spec)
+    return find(spec, gpus, granted(gpus, environment))
+
+
+def _listed(spec: str) -> tuple[Gpu, ...]:
     listing = list_gpus()
     if not listing.gpus:
         raise EnvironmentUnusableError(
             f"device {spec!r} cannot be used: {listing.reason}", "use --device cpu"
         )
-    return find(spec, listing.gpus, granted(listing.gpus, environment))
+    return listing.gpus

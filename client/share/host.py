@@ -18,12 +18,12 @@ def host_cores(cores: Sequence[int], clients: int) -> list[tuple[tuple[int, ...]
     assert cores
     if len(cores) < 2 * clients:
         places = [(cores[index % len(cores)],) for index in range(clients)]
-        return [(place, _part(tuple(cores), index, clients)) for index, place in enumerate(places)]
+        return [(place, part(tuple(cores), index, clients)) for index, place in enumerate(places)]
     spare = tuple(cores[clients:])
-    return [((cores[index],), _part(spare, index, clients)) for index in range(clients)]
+    return [((cores[index],), part(spare, index, clients)) for index in range(clients)]
 
 
-def _part(cores: tuple[int, ...], index: int, count: int) -> tuple[int, ...]:
+def part(cores: tuple[int, ...], index: int, count: int) -> tuple[int, ...]:
     """One client's part of them; one that it shares where there are too few."""
     if len(cores) < count:
         return (cores[index % len(cores)],)
