@@ -42,11 +42,6 @@ class GpuSlot:
     total: int
     memory_bytes: int  # the client's part
 
-    @property
-    def needs_mps(self) -> bool:
-        """Whether the device is divided among clients."""
-        return self.mode == "mps"
-
 
 def plan_gpu_slots(
     offers: Sequence[GpuOffer],
