@@ -26,8 +26,7 @@ from benchmarks.sweeps.judge import Verdict, best_part, judge  # noqa: E402
 from benchmarks.sweeps.record import Recorder  # noqa: E402
 from benchmarks.sweeps.search import Ours, roofline_seconds, trees_seconds  # noqa: E402
 from benchmarks.sweeps.sweep import Sweep, load, save  # noqa: E402
-from tune_farm.client.devices.cpu import usable_cores  # noqa: E402
-from tune_farm.client.devices.inventory import select  # noqa: E402
+from tune_farm.client.devices.cpu import cpu_device, usable_cores  # noqa: E402
 from tune_farm.tuner.strategy.draft import DraftOptions  # noqa: E402
 from tune_farm.tuner.types import Task  # noqa: E402
 
@@ -173,7 +172,7 @@ def path_of(name: str) -> Path:
 
 def record(names: Sequence[str], count: int) -> None:
     """Measure sweeps on this machine; takes hours, and wants it quiet."""
-    device = select("cpu").device
+    device = cpu_device()
     target = {"kind": "llvm", "mcpu": device.device_class.architecture, "num-cores": 1}
     RECORDED.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:

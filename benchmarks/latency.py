@@ -85,10 +85,10 @@ def compiled(lowered: LoweredModel, directory: Path, target_json: str) -> tuple[
 
 def metaschedule(model: str, work_dir: Path) -> Run:
     """The model as given, with the best schedules of TVM's own database."""
-    from tune_farm.server.place import find_place
+    from tune_farm.server.place import cpu_place
     from tune_farm.server.preparation import make_target
 
-    place = find_place("cpu", 100, 1)
+    place = cpu_place(100, 1)
     target_json = str(make_target(None, place.device, place.machine))
     return _tvm(_lowered(model, target_json, Layout.GIVEN), target_json, work_dir)
 

@@ -49,6 +49,28 @@ def model_tasks(
     return found
 
 
+def whole_model_tasks(models: Sequence[str], target_json: str) -> list[Task]:
+    """All distinct operators of models as they are given; imports TVM (seconds)."""
+    import json
+
+    import tvm
+
+    from tune_farm.sharding.compiler_output import compiler_output_logged
+    from tune_farm.sharding.extract import extract
+    from tune_farm.sharding.lower import lower
+    from tune_farm.sharding.models.load import load_model
+    from tune_farm.sharding.models.spec import ModelSpec
+
+    target = tvm.target.Target(json.loads(target_json))
+    found: dict[str, Task] = {}
+    for model in models:
+        loaded = load_model(ModelSpec(model=model), with_weights=False)
+        with compiler_output_logged():
+            tasks = extract(lower(loaded, target), target).tasks
+        found |= {task.id: task for task in tasks}
+    return list(found.values())
+
+
 def grouped_convolution(groups: int, target_json: str, *, channels: int = 64) -> Task:
     """A 3x3 convolution in groups with a ReLU, NCHW, 28x28; depthwise if each has one channel."""
     from tvm import te, topi
@@ -60,6 +82,37 @@ def grouped_convolution(groups: int, target_json: str, *, channels: int = 64) ->
     return _task(
         te.create_prim_func([data, weight, topi.nn.relu(convolved)]), name, "conv2d", target_json
     )
+
+
+def product(target_json: str) -> Task:
+    """BERT's first dense layer of a feed-forward block, 512 tokens, with a bias and a ReLU."""
+    from tvm import te, topi
+
+    data = te.placeholder((512, 768), "float32", name="data")
+    weight = te.placeholder((768, 3072), "float32", name="weight")
+    bias = te.placeholder((3072,), "float32", name="bias")
+    result = topi.nn.relu(topi.add(topi.nn.matmul(data, weight), bias))
+    return _task(te.create_prim_func([data, weight, bias, result]), "dense", "matmul", target_json)
+
+
+def batch_product(target_json: str) -> Task:
+    """BERT's attention scores of 512 tokens: twelve heads, 64 elements each."""
+    from tvm import te, topi
+
+    left = te.placeholder((12, 512, 64), "float32", name="left")
+    right = te.placeholder((12, 512, 64), "float32", name="right")
+    result = topi.nn.batch_matmul(left, right)
+    return _task(te.create_prim_func([left, right, result]), "scores", "batch_matmul", target_json)
+
+
+def convolution(target_json: str) -> Task:
+    """ResNet-50's 3x3 convolution of 14x14 pixels with a ReLU, NCHW."""
+    from tvm import te, topi
+
+    data = te.placeholder((1, 256, 14, 14), "float32", name="data")
+    weight = te.placeholder((256, 256, 3, 3), "float32", name="weight")
+    result = topi.nn.relu(topi.nn.conv2d_nchw(data, weight, 1, 1, 1, "float32"))
+    return _task(te.create_prim_func([data, weight, result]), "conv2d", "conv2d", target_json)
 
 
 def half_product(target_json: str) -> Task:

@@ -15,8 +15,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from tune_farm.client.devices.cpu import usable_cores
 from tune_farm.server.form_choice import Wanted
-from tune_farm.server.place import find_place
+from tune_farm.server.place import cpu_place
 from tune_farm.server.preparation import Prepared, prepare
 from tune_farm.sharding.layout import Layout
 from tune_farm.sharding.models.spec import ModelSpec
@@ -110,7 +111,7 @@ def tune(options: StockOptions, prepared: Prepared, cores: int) -> None:
 def main() -> None:
     """Prepare and tune."""
     options = StockOptions(**json.loads(sys.argv[1]))
-    place = find_place("cpu", options.share_percent, options.clients)
+    place = cpu_place(options.share_percent, options.clients)
     prepared = prepare(
         ModelSpec(model=options.model),
         device=place.device,
@@ -122,7 +123,7 @@ def main() -> None:
     )
     weights = {task.id: task.weight for task in prepared.selected}
     print(json.dumps({"weights": weights}), flush=True)
-    tune(options, prepared, len(place.selection.cores))
+    tune(options, prepared, len(usable_cores()))
 
 
 if __name__ == "__main__":

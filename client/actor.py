@@ -5,6 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 import traceback
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import ray
@@ -13,6 +15,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from tune_farm.client.agent import Agent, AgentOptions
 from tune_farm.client.messages import ClientBroken, Message, Order
 from tune_farm.client.outbox import Outbox
+
+#: How soon an idle client sees that a device was broken.
+_REST_SECONDS = 0.5
 
 
 class Client:
@@ -52,11 +57,18 @@ class Client:
         self._orders.put(None)
         self._thread.join()
 
+    def _next_order(self, agent: Agent) -> Order | None:
+        while True:
+            try:
+                return self._orders.get(timeout=_REST_SECONDS)
+            except queue.Empty:
+                agent.rest()
+
     def _work(self) -> None:
         agent: Agent | None = None
         try:
             agent = Agent(self._options, self._stop.is_set)
-            while (order := self._orders.get()) is not None:
+            while (order := self._next_order(agent)) is not None:
                 for payload in agent.perform(order):
                     self._outbox.put(payload)
         except Exception as error:  # noqa: BLE001 - the top of this process's work: report and end
@@ -68,14 +80,22 @@ class Client:
                 agent.close()
 
 
-def start_client(options: AgentOptions, *, node_id: str) -> Any:
+def start_client(
+    options: AgentOptions, *, node_id: str, resources: Mapping[str, float] = MappingProxyType({})
+) -> Any:
     """Start a client as a Ray actor on a node; returns its handle at once.
 
-    It takes nothing from Ray's books: which cores it uses is fixed by its slot.
+    Which cores and which part of a device it uses is fixed by its slot, whatever Ray's books say.
+
+    Args:
+        options: what it is made with.
+        node_id: Ray's.
+        resources: what it takes from Ray's books.
     """
     actor = ray.remote(Client).options(
         num_cpus=0,
         num_gpus=0,
+        resources=dict(resources),
         max_restarts=0,
         scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node_id, soft=False),
     )

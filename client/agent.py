@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tune_farm.client.means import make_builder, make_runner
+from tune_farm.client.means import make_builder, make_guard, make_runner, make_watch
 from tune_farm.client.messages import (
     ClientBroken,
     CompareOrder,
@@ -29,13 +29,17 @@ from tune_farm.client.whole_model.compare import (
 )
 from tune_farm.tuner.build.pool import BuildOptions
 from tune_farm.tuner.children.spawn import ChildDiedError, ChildSilentError
+from tune_farm.tuner.finals import measure_finalists
 from tune_farm.tuner.interfaces import BuildFailure, Proposal, Pruned
 from tune_farm.tuner.loop import RETRIED, Bench, Station, measure, tune, untuned
 from tune_farm.tuner.measure.messages import Timing
 from tune_farm.tuner.measure.runner import RunOptions
 from tune_farm.tuner.strategy.choice import NoDesignSpaceError, SearchOptions, Strategies
 from tune_farm.tuner.strategy.metaschedule import MetaScheduleOptions
-from tune_farm.tuner.types import Device, Failed, Measured, Purpose, Record, Task
+from tune_farm.tuner.types import Device, Failed, Fault, Measured, Purpose, Record, Task
+
+#: A baseline that others disturbed is measured again so often, twice each time.
+_BASELINE_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +50,13 @@ class AgentOptions:
     device: Device
     simulated: SimulatedGpu | None = None  # what the device is, if it does not exist
     scratch: Path  # its own, node-local; a successor in the same slot finds the references there
+    lane: Path | None = None  # folder of all clients of a GPU; None: of a CPU
     corunners: int
     seed: int
     search: SearchOptions = MetaScheduleOptions()
     build: BuildOptions = BuildOptions()
     run: RunOptions = RunOptions()
-    final_timing: Timing = Timing(repeats=5, repeat_seconds=0.05, stop_ratio=2.0)
+    final_timing: Timing = Timing(repeats=1, repeat_seconds=0.02)  # of one sample of a race
     paired: PairedRepeats = PairedRepeats()
 
 
@@ -62,6 +67,7 @@ class Agent:
         self._options = options
         slot, scratch = options.slot, options.scratch
         scratch.mkdir(parents=True, exist_ok=True)
+        self._guard = make_guard(slot, options.lane)
         # Workers warm up while the measuring child starts: neither waits for the other.
         self._builder = make_builder(
             slot,
@@ -72,7 +78,11 @@ class Agent:
         )
         try:
             self._runner = make_runner(
-                slot, simulated=options.simulated, scratch=scratch, options=options.run
+                slot,
+                simulated=options.simulated,
+                guard=self._guard,
+                scratch=scratch,
+                options=options.run,
             )
         except BaseException:
             self._builder.close()
@@ -83,12 +93,15 @@ class Agent:
             client=slot.name,
             corunners=options.corunners,
         )
+        self._watch = make_watch(slot, self._builder, self._runner)
         self._bench = Bench(
             builder=self._builder,
             runner=self._runner,
             station=station,
             turn=_turn(slot),
             should_stop=should_stop,
+            is_shared=options.lane is not None and options.corunners > 0,
+            watch=self._watch,
         )
         self._strategies = Strategies(options.search, seed=options.seed)
 
@@ -105,6 +118,10 @@ class Agent:
                 yield self._compare(order)
         except ChildDiedError as death:
             yield ClientBroken(detail=death.detail)
+
+    def rest(self) -> None:
+        """Between orders, now and then: let go of a device that somebody else broke."""
+        self._runner.rest()
 
     def close(self) -> None:
         """End all processes of this agent; safe to call twice."""
@@ -166,11 +183,10 @@ class Agent:
         if failure is None:
             self._runner.timing = self._options.final_timing
             try:
-                for record in measure(
+                for record in measure_finalists(
                     [Proposal(candidate=c, purpose=Purpose.FINAL) for c in order.candidates],
                     bench=replace(self._bench, station=replace(self._bench.station, corunners=0)),
-                    incumbent_seconds=None,
-                    first_attempt=_next_attempt(order.known, Purpose.FINAL),
+                    attempt=_next_attempt(order.known, Purpose.FINAL),
                 ):
                     yield RecordKnown(order_id=order.order_id, record=record)
             finally:
@@ -180,13 +196,15 @@ class Agent:
     def _compare(self, order: CompareOrder) -> Payload:
         options = self._options
         try:
-            comparison = compare_whole_model(
-                order.job,
-                slot=options.slot,
-                scratch=options.scratch,
-                repeats=options.paired,
-                checks=options.run.checks,
-            )
+            with self._guard.turn(alone=True, meanwhile=self._runner.rest):
+                comparison = compare_whole_model(
+                    order.job,
+                    slot=options.slot,
+                    guard=self._guard,
+                    scratch=options.scratch,
+                    repeats=options.paired,
+                    checks=options.run.checks,
+                )
         except ModelDoesNotBuildError as failure:
             return ModelFailed(order_id=order.order_id, detail=str(failure))
         except ChildDiedError as death:
@@ -205,22 +223,29 @@ class Agent:
         """
         task = order.task
         baseline = _baseline(order.known)
+        if self._watch is not None:
+            self._watch.prepare(task.target_json)
         self._builder.select(task)
         self._runner.select(task, baseline.seconds if baseline else None)
         if baseline is not None:
             return None if self._runner.has_reference else self._make_reference(task)
-        failure = None
-        for record in measure(
-            [Proposal(candidate=untuned(task), purpose=Purpose.BASELINE)],
-            bench=self._bench,
-            incumbent_seconds=None,
-            first_attempt=_next_attempt(order.known, Purpose.BASELINE),
-        ):
-            yield RecordKnown(order_id=order.order_id, record=record)
-            if isinstance(record.outcome, Measured):
-                self._runner.select(task, record.outcome.median_seconds)
-                return None
-            failure = f"untuned operator: {record.outcome.fault.value}: {record.outcome.detail}"
+        failure, attempt = None, _next_attempt(order.known, Purpose.BASELINE)
+        for _ in range(_BASELINE_TRIES):
+            fault = None
+            for record in measure(
+                [Proposal(candidate=untuned(task), purpose=Purpose.BASELINE)],
+                bench=self._bench,
+                incumbent_seconds=None,
+                first_attempt=attempt,
+            ):
+                yield RecordKnown(order_id=order.order_id, record=record)
+                if isinstance(record.outcome, Measured):
+                    self._runner.select(task, record.outcome.median_seconds)
+                    return None
+                fault, attempt = record.outcome.fault, record.attempt + 1
+                failure = f"untuned operator: {fault.value}: {record.outcome.detail}"
+            if fault is not Fault.CONTENDED:
+                break  # others on the device are no reason to give the task up
         return failure
 
     def _make_reference(self, task: Task) -> str | None:

@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 
 import tune_farm
+from tune_farm.client.share.mig.kept import destroy_left
+from tune_farm.client.share.mps.daemon import stop_below
 from tune_farm.server.processes import MARKER, end_leftovers
 
 _ROOT = str(Path(tune_farm.__file__).resolve().parent.parent)
@@ -60,6 +62,8 @@ class Cleaner:
 def main(run_id: str, temp_dir: str) -> None:
     """Wait for the server's end, then clean."""
     sys.stdin.buffer.read()
+    stop_below(Path(temp_dir))  # an MPS daemon is told to end before anybody kills it
     for _ in range(2):
         end_leftovers(run_id, _GRACE_SECONDS)
+    destroy_left(Path(temp_dir))  # nobody uses it any more
     shutil.rmtree(temp_dir, ignore_errors=True)

@@ -21,8 +21,11 @@ class RunConfig:
     """The resolved configuration of a run; what `config.toml` holds."""
 
     spec: ModelSpec
-    sm_share_percent: int
+    sm_share_percent: int | None  # None: what was set for this job, else all
     clients: int | None  # None: as many as the share allows
+    create_mig: bool  # a MIG instance for each client, for as long as the run takes
+    static_partitions: bool  # of a GPU's SMs; else active thread percentages
+    oversubscribe: bool  # shares of a GPU may add up to more than all of it
     device: str
     target: str | None  # a TVM tag or JSON; None: this device
     layout: Layout | None  # of the model's tensors; None: what is predicted to run faster

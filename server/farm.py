@@ -16,6 +16,7 @@ import ray
 from tune_farm.client.actor import start_client
 from tune_farm.client.agent import AgentOptions
 from tune_farm.client.messages import Message, Order
+from tune_farm.server.lanes import lane, lanes
 from tune_farm.tuner.errors import EnvironmentUnusableError
 
 _LOG = logging.getLogger(__name__)
@@ -97,6 +98,7 @@ class Farm:
                 address="local",
                 _temp_dir=str(temp_dir),
                 num_cpus=len(self._options),
+                resources=lanes(options.slot for options in self._options.values()),
                 object_store_memory=_OBJECT_STORE_BYTES,
                 include_dashboard=True,
                 dashboard_host="127.0.0.1",
@@ -114,7 +116,10 @@ class Farm:
         """Start the client of a slot; the slot must be empty."""
         assert client not in self._lines, client
         node = ray.get_runtime_context().get_node_id()
-        self._lines[client] = _Line(start_client(self._options[client], node_id=node))
+        options = self._options[client]
+        # A cluster that was there before knows nothing of our devices.
+        books = lane(options.slot) if self._address is None else {}
+        self._lines[client] = _Line(start_client(options, node_id=node, resources=books))
 
     @property
     def clients(self) -> tuple[str, ...]:

@@ -59,12 +59,25 @@ def processes_of(run_id: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            is_ours = process.pid != os.getpid() and process.environ().get(MARKER) == run_id
+            is_ours = process.pid != os.getpid() and carries(process.pid, run_id)
             if is_ours and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
-        except psutil.Error:
+        except (psutil.Error, OSError):
             continue  # gone, or another user's
     return found
+
+
+def carries(pid: int, run_id: str, root: Path = Path("/proc")) -> bool:
+    """Whether a process carries a run's mark.
+
+    A process that changed its title, as Ray's agents do, has holes in the memory of its
+    environment, and psutil reads up to the first: here it is read to its end.
+
+    Raises:
+        OSError: the process is gone, or another user's.
+    """
+    words = (root / str(pid) / "environ").read_bytes().split(b"\0")
+    return f"{MARKER}={run_id}".encode() in words
 
 
 def _sweep(root: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import tune_farm
+from tune_farm.client.devices.health import read_health
 from tune_farm.server.config import RunConfig
 from tune_farm.sharding.lower import LoweredModel
 from tune_farm.tuner.records.schema import Header
@@ -77,8 +78,17 @@ def environment(device: Device, *, memory: dict[str, Any]) -> dict[str, Any]:
         "pid": os.getpid(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "device": asdict(device),
+        "health": _health(device),
         "memory": memory,
+        # As TVM's own measurements: no cache is flushed between the calls of a repeat.
+        "timing": "repeats follow a warm-up call; caches are warm",
     }
+
+
+def _health(device: Device) -> dict[str, Any] | None:
+    """Clocks, memory errors and neighbours of a GPU as the run begins."""
+    health = read_health(device.uuid) if device.device_class.kind == "cuda" else None
+    return None if health is None else asdict(health)
 
 
 def _version(package: str) -> str:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from tune_farm.client.agent import AgentOptions
-from tune_farm.client.share.slot import Slot
-from tune_farm.server.cleaner import Cleaner
+from tune_farm.server.agents import agents_of
 from tune_farm.server.config import RunConfig
 from tune_farm.server.events import TASKS, EventLog, pruned_of
 from tune_farm.server.failures import FailureLog
 from tune_farm.server.farm import Farm
 from tune_farm.server.form_choice import Wanted
-from tune_farm.server.interrupts import Interrupts
+from tune_farm.server.ground import Ground, ground
 from tune_farm.server.ledger import Ledger
 from tune_farm.server.memory import RunMemory, open_memory
 from tune_farm.server.model_job import make_job
-from tune_farm.server.place import Place, find_place
+from tune_farm.server.place import Place, open_place, wish_of
 from tune_farm.server.preparation import Prepared, prepare
-from tune_farm.server.processes import end_leftovers, make_temp_dir, mark
 from tune_farm.server.progress import picture_of
 from tune_farm.server.provenance import environment, header_of
 from tune_farm.server.report.screen import Screen
@@ -32,25 +28,18 @@ from tune_farm.server.run_directory import (
     OpenMode,
     RunDirectory,
     check_out,
+    new_run_id,
 )
 from tune_farm.server.search import Search
 from tune_farm.server.state import FarmState, Limits
 from tune_farm.server.tvm_export import export_database
 from tune_farm.server.verdict import Verdict
 from tune_farm.sharding.layout import Layout
-from tune_farm.tuner.build.pool import BuildOptions
 from tune_farm.tuner.errors import RunDirectoryError
-from tune_farm.tuner.measure.runner import RunOptions
 from tune_farm.tuner.records.journal import Journal, read_journal
 from tune_farm.tuner.records.query import still_failed
 from tune_farm.tuner.records.schema import Header, difference
-from tune_farm.tuner.strategy.choice import SearchOptions
-from tune_farm.tuner.strategy.draft import DraftOptions
-from tune_farm.tuner.strategy.metaschedule import MetaScheduleOptions
 from tune_farm.tuner.types import Record, Task
-
-#: After the cluster was shut down, its processes get so long to end by themselves.
-_GRACE_SECONDS = 0.3
 
 
 def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Summary:
@@ -66,8 +55,10 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
     """
     started = time.monotonic()
     check_out(config.out, config.mode)  # before anything takes seconds
-    place = find_place(config.device, config.sm_share_percent, config.clients)
+    run_id = new_run_id(config.spec.model)
     with ExitStack() as stack:
+        base = stack.enter_context(ground(run_id))
+        place = stack.enter_context(open_place(wish_of(config), root=base.temp_dir, say=say))
         # First: a model that can't be used leaves no directory behind.
         prepared = prepare(
             config.spec,
@@ -80,7 +71,7 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
         )
         say(place.headline)
         directory = stack.enter_context(
-            RunDirectory.create(config.out, model=config.spec.model, mode=config.mode)
+            RunDirectory.create(config.out, run_id=run_id, mode=config.mode)
         )
         say(
             f"{len(prepared.tasks)} tasks to tune, tensors {prepared.lowered.layout.value}"
@@ -102,15 +93,13 @@ def run(config: RunConfig, *, say: Callable[[str], None], screen: Screen) -> Sum
         directory.write_environment(environment(place.device, memory=memory.provenance))
         directory.write_config(config.to_toml())
         directory.write_model(prepared.module_json)
-        search, interrupted = _tune(
-            config, place, prepared, directory, journal, memory, say, screen
-        )
+        search = _tune(config, place, prepared, directory, journal, memory, base, say, screen)
         summary = Verdict(
             config=config,
             place=place,
             prepared=prepared,
             search=search,
-            interrupted_by=interrupted,
+            interrupted_by=base.interrupts.received,
             wall_seconds=time.monotonic() - started,
             directory=directory.path,
         ).summary()
@@ -180,18 +169,13 @@ def _tune(
     directory: RunDirectory,
     journal: Journal,
     memory: RunMemory,
+    base: Ground,
     say: Callable[[str], None],
     screen: Screen,
-) -> tuple[Search, int | None]:
-    mark(directory.run_id)
-    temp_dir = make_temp_dir()
-    farm = Farm(_agents(config, place, temp_dir, memory), address=config.address)
+) -> Search:
+    temp_dir, interrupts = base.temp_dir, base.interrupts
+    farm = Farm(agents_of(config, place, temp_dir, memory), address=config.address)
     with ExitStack() as stack:
-        interrupts = stack.enter_context(Interrupts())  # left last: nothing cuts the clean-up short
-        cleaner = Cleaner(directory.run_id, temp_dir)
-        stack.callback(cleaner.close)
-        stack.callback(shutil.rmtree, temp_dir, ignore_errors=True)
-        stack.callback(end_leftovers, directory.run_id, _GRACE_SECONDS)
         stack.callback(farm.close)
         pruned = pruned_of(directory.events_path)
         events = EventLog(directory.events_path)
@@ -220,7 +204,7 @@ def _tune(
             search.run(interrupts)
         if interrupts.received is not None:
             say("interrupted: what was measured is saved; ending what runs …")
-        return search, interrupts.received
+        return search
 
 
 def _named(task: Task) -> dict[str, object]:
@@ -232,45 +216,6 @@ def _memory_folder(config: RunConfig, place: Place) -> Path | None:
     is_real = place.simulated is None
     learns = is_real and config.strategy == "draft" and config.predictor == "tile"
     return config.memory if learns else None
-
-
-def _agents(
-    config: RunConfig, place: Place, temp_dir: Path, memory: RunMemory
-) -> dict[str, AgentOptions]:
-    return {
-        slot.name: AgentOptions(
-            slot=slot,
-            device=place.device,
-            simulated=place.simulated,
-            scratch=temp_dir / "scratch" / slot.name,
-            corunners=len(place.slots) - 1,
-            seed=config.seed,
-            search=_search_options(config, place, slot, memory),
-            build=BuildOptions(timeout_seconds=config.build_timeout_seconds),
-            run=RunOptions(timeout_seconds=config.run_timeout_seconds, checks=config.check),
-        )
-        for slot in place.slots
-    }
-
-
-def _search_options(
-    config: RunConfig, place: Place, slot: Slot, memory: RunMemory
-) -> SearchOptions:
-    threads = len(slot.build_cores)
-    if config.strategy == "draft":
-        return DraftOptions(
-            machine=place.machine,
-            threads=threads,
-            keep=config.keep,
-            explore=config.explore,
-            uses_law=config.predictor == "tile",
-            memory=memory.chapters,
-        )
-    return MetaScheduleOptions(
-        sampler="random" if config.strategy == "random" else "evolutionary",
-        population=config.population,
-        threads=threads,
-    )
 
 
 def _state(config: RunConfig, place: Place, prepared: Prepared, journal: Journal) -> FarmState:

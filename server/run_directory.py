@@ -55,26 +55,23 @@ class RunDirectory:
         cls,
         path: Path | None,
         *,
-        model: str,
+        run_id: str,
         mode: OpenMode = OpenMode.NEW,
         root: Path = Path("runs"),
-        now: datetime | None = None,
     ) -> RunDirectory:
         """Make or open a run directory, and lock it until `close`.
 
         Args:
-            path: the directory asked for; None makes `<root>/<date>-<model>-<id>`.
-            model: the model's name or file, for the directory's name.
+            path: the directory asked for; None makes `<root>/<run_id>`.
+            run_id: of `new_run_id`.
             mode: what to do with a journal that is there already.
             root: where directories without a path are made.
-            now: the date in the name; the present if None.
 
         Raises:
             UsageError: the directory cannot be written, or there is nothing to resume.
             RunDirectoryError: another run holds it, or holds records and `mode` is NEW.
             EnvironmentUnusableError: the disk is full.
         """
-        run_id = _new_run_id(model, now or datetime.now())
         if mode is OpenMode.RESUME:
             _refuse_nothing_to_resume(path)
         path = path or root / run_id
@@ -217,10 +214,16 @@ def lock_owner(path: Path) -> str | None:
     return f"pid {pid} on {host}"
 
 
-def _new_run_id(model: str, now: datetime) -> str:
+def new_run_id(model: str, now: datetime | None = None) -> str:
+    """A name for a run: `<date>-<model>-<id>`.
+
+    Args:
+        model: the model's name or file.
+        now: the date; the present if None.
+    """
     stem = Path(model).stem if model.endswith((".onnx", ".pt2")) else model
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", stem).strip("-.")[:40] or "model"
-    return f"{now:%Y%m%d}-{slug}-{secrets.token_hex(3)}"
+    return f"{now or datetime.now():%Y%m%d}-{slug}-{secrets.token_hex(3)}"
 
 
 def _refuse_nothing_to_resume(path: Path | None) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from tune_farm.tuner.types import Candidate, Failed, Outcome, Purpose, Record, StageSeconds
+from tune_farm.tuner.types import (
+    Candidate,
+    Failed,
+    KernelUsage,
+    Outcome,
+    Purpose,
+    Record,
+    StageSeconds,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +25,7 @@ class Artifact:
     candidate: Candidate
     path: Path
     build_seconds: float
+    kernels: tuple[KernelUsage, ...] = ()  # of a GPU's code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +103,23 @@ class Builder(Protocol):
 class Runner(Protocol):
     """Runs artifacts of one task under one share, one at a time."""
 
-    def run(self, artifact: Artifact, *, incumbent_seconds: float | None) -> RunReport:
-        """Check the artifact's output, then time it; stop early far behind the incumbent."""
+    def run(
+        self, artifact: Artifact, *, incumbent_seconds: float | None, alone: bool = False
+    ) -> RunReport:
+        """Check the artifact's output, then time it; stop early far behind the incumbent.
+
+        With `alone`, while no other client uses the device.
+        """
+        ...
+
+
+#: What disturbed a reading, in one line, by all that is known when it is asked; None: nothing did.
+Verdict: TypeAlias = Callable[[], str | None]
+
+
+class Watch(Protocol):
+    """Sees whether others are at work on the device."""
+
+    def read(self, *, alone: bool) -> Verdict:
+        """Look now; the runner may not be busy. With `alone`, as it runs alone."""
         ...

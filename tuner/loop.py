@@ -14,6 +14,7 @@ from tune_farm.tuner.interfaces import (
     Runner,
     RunReport,
     Strategy,
+    Watch,
 )
 from tune_farm.tuner.types import (
     UNTUNED_TRACE,
@@ -26,9 +27,12 @@ from tune_farm.tuner.types import (
     StageSeconds,
     Task,
 )
+from tune_farm.tuner.window import Window
 
 #: Faults that are not the candidate's doing; it is tried once more.
 RETRIED = frozenset({Fault.HOST_OVERLOAD, Fault.WORKER_DIED, Fault.LOST, Fault.CONTENDED})
+#: Where clients share a device, one's fault is reported to all, and nobody says whose it was.
+_SUSPECT = frozenset({Fault.ILLEGAL_ACCESS, Fault.RUN_ERROR})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,10 @@ class Bench:
     #: None: builds have cores of their own, and go on while timings run.
     turn: int | None
     should_stop: Callable[[], bool]  # asked between candidates
+    #: Others run on the device meanwhile: who seems to have faulted is tried again without them.
+    is_shared: bool = False
+    #: Measurements that others disturbed are thrown away; None: nobody looks.
+    watch: Watch | None = None
 
 
 def tune(
@@ -95,10 +103,12 @@ def measure(
 ) -> Iterator[Record]:
     """Build and measure candidates of one task; those that a fault of ours hit are tried again."""
     again = {proposal.candidate: proposal for proposal in proposals}
+    tried_again = RETRIED | _SUSPECT if bench.is_shared else RETRIED
     for attempt in (first_attempt, first_attempt + 1):
         retried = {}
-        for record in _attempt(again, attempt, bench, incumbent_seconds):
-            if isinstance(record.outcome, Failed) and record.outcome.fault in RETRIED:
+        alone = bench.is_shared and attempt > first_attempt
+        for record in _attempt(again, attempt, bench, incumbent_seconds, alone):
+            if isinstance(record.outcome, Failed) and record.outcome.fault in tried_again:
                 retried[record.candidate] = again[record.candidate]
             yield record
         again = retried
@@ -109,22 +119,38 @@ def _attempt(
     attempt: int,
     bench: Bench,
     incumbent_seconds: float | None,
+    alone: bool,
 ) -> Iterator[Record]:
-    for item in _built(tuple(proposals), bench):
-        if bench.should_stop():
-            return
-        if isinstance(item, BuildFailure):
-            report = RunReport(outcome=item.failure, cores_used=(), stage_seconds=StageSeconds())
-        else:
-            report = bench.runner.run(item, incumbent_seconds=incumbent_seconds)
-            item.path.unlink(missing_ok=True)
-        record = _record(item, proposals[item.candidate], attempt, bench.station, report)
-        if record.seconds is not None:
-            incumbent_seconds = min(record.seconds, incumbent_seconds or record.seconds)
-        yield record
+    window = Window(bench.watch, alone=alone, should_stop=bench.should_stop)
+    try:
+        for item in built(tuple(proposals), bench):
+            if bench.should_stop():
+                break
+            if isinstance(item, Artifact):
+                yield from window.enter()
+            report = _report(item, bench, incumbent_seconds, alone)
+            record = record_of(item, proposals[item.candidate], attempt, bench.station, report)
+            if record.seconds is not None:
+                incumbent_seconds = min(record.seconds, incumbent_seconds or record.seconds)
+            yield from window.add(record)
+    except Exception:
+        yield from window.close()  # no work can go on here; what was measured is not lost
+        raise
+    yield from window.close()
 
 
-def _built(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Artifact | BuildFailure]:
+def _report(
+    item: Artifact | BuildFailure, bench: Bench, incumbent_seconds: float | None, alone: bool
+) -> RunReport:
+    if isinstance(item, BuildFailure):
+        return RunReport(outcome=item.failure, cores_used=(), stage_seconds=StageSeconds())
+    report = bench.runner.run(item, incumbent_seconds=incumbent_seconds, alone=alone)
+    item.path.unlink(missing_ok=True)
+    return report
+
+
+def built(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Artifact | BuildFailure]:
+    """Build candidates, so many at a time as the bench takes turns with."""
     if bench.turn is None:
         yield from bench.builder.build(candidates)
         return
@@ -132,13 +158,14 @@ def _built(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Artifact |
         yield from list(bench.builder.build(candidates[start : start + bench.turn]))
 
 
-def _record(
+def record_of(
     item: Artifact | BuildFailure,
     proposal: Proposal,
     attempt: int,
     station: Station,
     report: RunReport,
 ) -> Record:
+    """What is known of a candidate now, stamped with where that was."""
     return Record(
         candidate=item.candidate,
         purpose=proposal.purpose,

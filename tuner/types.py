@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 DeviceKind: TypeAlias = Literal["cpu", "cuda"]
-ShareKind: TypeAlias = Literal["cores", "whole", "mps", "mig"]
+ShareKind: TypeAlias = Literal["cores", "whole", "mps", "mps-static", "mig"]
 
+#: Registers are handed to a warp in portions of so many to a thread.
+_PORTION = 8
+_WARP = 32
 #: The trace of the operator as the compiler lowers it by default: no instruction, no decision.
 UNTUNED_TRACE = "[[], []]"
 
@@ -37,6 +40,30 @@ class Task:
     arguments: tuple[TensorSpec, ...]  # in call order, outputs last
     module_json: str  # the IRModule with one PrimFunc `main`
     target_json: str  # the compilation target, as TVM prints it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelUsage:
+    """What one kernel of a compiled candidate takes, as the assembler reports it."""
+
+    name: str
+    threads: int  # of a block
+    registers: int  # of a thread
+    spilled_bytes: int  # of a thread, stores and loads
+    stack_bytes: int  # of a thread: what it indexes in ways that registers can't be
+    static_shared_bytes: int  # of a block
+    dynamic_shared_bytes: int  # of a block, asked for at the launch
+
+    @property
+    def shared_bytes(self) -> int:
+        """Of a block."""
+        return self.static_shared_bytes + self.dynamic_shared_bytes
+
+    @property
+    def block_registers(self) -> int:
+        """What one resident block holds."""
+        portions = -(-self.registers // _PORTION) * _PORTION
+        return portions * -(-self.threads // _WARP) * _WARP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ _LIBRARY = "libcuda.so.1"
 _SHARED_PER_BLOCK_OPTIN, _REGISTERS_PER_SM, _SHARED_PER_SM = 97, 82, 81
 _MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76
 _CLOCK_KILOHERTZ, _MEMORY_KILOHERTZ, _BUS_BITS, _L2_BYTES, _THREADS_PER_SM = 13, 36, 37, 38, 39
+_THREADS_PER_BLOCK, _WARP, _BLOCKS_PER_SM = 1, 10, 106
 
 
 class CudaError(Exception):
@@ -37,6 +38,10 @@ class CudaDevice:
     memory_bus_bits: int
     l2_bytes: int
     threads_per_sm: int
+    blocks_per_sm: int
+    threads_per_block: int
+    warp: int
+    cuda: int  # the driver's version as CUDA writes it: 1000 * major + 10 * minor
     registers_per_sm: int
     shared_bytes_per_sm: int
     shared_bytes_per_block: int
@@ -99,10 +104,19 @@ class CudaDriver:
             memory_bus_bits=attribute(_BUS_BITS),
             l2_bytes=attribute(_L2_BYTES),
             threads_per_sm=attribute(_THREADS_PER_SM),
+            blocks_per_sm=attribute(_BLOCKS_PER_SM),
+            threads_per_block=attribute(_THREADS_PER_BLOCK),
+            warp=attribute(_WARP),
+            cuda=self._version(),
             registers_per_sm=attribute(_REGISTERS_PER_SM),
             shared_bytes_per_sm=attribute(_SHARED_PER_SM),
             shared_bytes_per_block=attribute(_SHARED_PER_BLOCK_OPTIN),
         )
+
+    def _version(self) -> int:
+        version = ctypes.c_int()
+        self._call("cuDriverGetVersion", ctypes.byref(version))
+        return version.value
 
     def _call(self, function: str, *arguments: object) -> None:
         result: int = getattr(self._library, function)(*arguments)

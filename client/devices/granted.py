@@ -145,7 +145,8 @@ def _require_instances(gpus: Sequence[Gpu], grant: Grant) -> None:
 
 def _no_instance(gpu: Gpu) -> EnvironmentUnusableError:
     return EnvironmentUnusableError(
-        f"{gpu.uuid} ({gpu.name}) is in MIG mode and has no instance, so CUDA has no device there",
+        f"{gpu.uuid} ({gpu.name}) is in MIG mode and has no instance that this user may see, so "
+        "CUDA has no device there",
         "create instances with 'nvidia-smi mig -cgi … -C', or give --create-mig",
     )
 

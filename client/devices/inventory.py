@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tune_farm.client.devices.cpu import cpu_device, usable_cores
 from tune_farm.client.devices.gpus import Gpu, list_gpus
-from tune_farm.client.devices.granted import find, granted
+from tune_farm.client.devices.granted import GpuPlace, find, granted
 from tune_farm.client.sim.gpus import SimulatedGpu, simulated_gpu
+from tune_farm.tuner.build.cuda_compile import missing_compiler
+from tune_farm.tuner.cuda_runtime import missing_runtime
 from tune_farm.tuner.errors import EnvironmentUnusableError, UsageError
 from tune_farm.tuner.types import Device
 
@@ -27,12 +29,12 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The device that a command works on."""
+    """What a command works on: the CPU, GPUs, or a GPU that does not exist."""
 
-    device: Device
-    cores: tuple[int, ...]  # of the CPU, the host's if the device is none
+    cores: tuple[int, ...]  # of the CPU: the device itself, or the host of one
     reason: str  # for the user: why it is this one; empty if it was asked for by name
-    simulated: SimulatedGpu | None = None  # what the device is, if it does not exist
+    places: tuple[GpuPlace, ...] = ()  # GPUs or MIG instances
+    simulated: SimulatedGpu | None = None
 
 
 def take_inventory() -> Inventory:
@@ -43,24 +45,28 @@ def take_inventory() -> Inventory:
     )
 
 
-def select(spec: str) -> Selection:
+def select(spec: str, environment: Mapping[str, str]) -> Selection:
     """The device that `--device` names.
 
+    Args:
+        spec: as the user gave it.
+        environment: of this process: what was granted.
+
     Raises:
-        EnvironmentUnusableError: it names a GPU, and none can be tuned on here.
+        EnvironmentUnusableError: it names a GPU that can't be used here.
         UsageError: it names no device.
     """
     kind, separator, name = spec.partition(":")
+    cores = usable_cores()
     if spec == "auto":
-        return _cpu(_why_the_cpu())
+        return _best(cores, environment)
     if spec == "cpu":
-        return _cpu("")
+        return Selection(cores=cores, reason="")
     is_number = (name if kind == "cuda" else spec).isdecimal()
     if spec.startswith(("GPU-", "MIG-")) or spec == "cuda" or is_number:
-        raise _no_gpu(spec)
+        return Selection(cores=cores, reason="", places=_gpus(spec, environment))
     if separator and kind == "sim" and name:
-        gpu = simulated_gpu(spec)
-        return Selection(device=gpu.device(), cores=usable_cores(), reason="", simulated=gpu)
+        return Selection(cores=cores, reason="", simulated=simulated_gpu(spec))
     if separator and kind == "replay" and name:
         raise UsageError(
             f"device {spec!r}: replayed devices are not available in this version",
@@ -69,21 +75,56 @@ def select(spec: str) -> Selection:
     raise UsageError(f"device {spec!r} is not a device", f"give {_FORMS}")
 
 
-def _cpu(reason: str) -> Selection:
-    return Selection(device=cpu_device(), cores=usable_cores(), reason=reason)
+def undivided_gpu(spec: str, environment: Mapping[str, str]) -> Gpu:
+    """The GPU that `--device` names, for a command that divides it.
+
+    Raises:
+        EnvironmentUnusableError: there is none, or only a part of the machine was granted.
+        UsageError: it names no GPU.
+    """
+    gpus = _listed(spec)
+    grant = granted(gpus, environment)
+    if grant.source:
+        raise EnvironmentUnusableError(
+            f"this job was granted a part of the machine ({grant.source}): what it can't use whole "
+            "it can't divide",
+            "leave --create-mig out, or unset the variable",
+        )
+    number = spec.removeprefix("auto").removeprefix("cuda").removeprefix(":") or "0"
+    matching = [gpu for gpu in gpus if gpu.uuid.startswith(spec) or str(gpu.index) == number]
+    if len(matching) != 1:
+        raise UsageError(f"device {spec!r} is not one GPU", "see 'tune-farm devices'")
+    return matching[0]
 
 
-def _why_the_cpu() -> str:
-    if list_gpus().gpus:
-        return "tuning on GPUs is not available in this version"
-    return "no GPU found"
+def _best(cores: tuple[int, ...], environment: Mapping[str, str]) -> Selection:
+    """The first GPU that was granted, or the CPU, with the reason."""
+    gpus = list_gpus().gpus
+    grant = granted(gpus, environment)
+    if not gpus:
+        return Selection(cores=cores, reason="no GPU found")
+    if not grant.places:
+        by = f" ({grant.source})" if grant.source else ""
+        return Selection(cores=cores, reason=f"no GPU granted{by}")
+    places = find("0", gpus, grant)
+    found = f"found {places[0].gpu.name}"
+    missing = missing_compiler() or missing_runtime()
+    if missing is not None:
+        return Selection(
+            cores=cores, reason=f"{found}, but not {missing}: pip install 'tune-farm[cuda]'"
+        )
+    return Selection(cores=cores, reason=found, places=places)
 
 
-def _no_gpu(spec: str) -> EnvironmentUnusableError:
-    """Why a GPU can't be tuned on; raises what is wrong with the name itself."""
+def _gpus(spec: str, environment: Mapping[str, str]) -> tuple[GpuPlace, ...]:
+    gpus = _listed(spec)
+    return find(spec, gpus, granted(gpus, environment))
+
+
+def _listed(spec: str) -> tuple[Gpu, ...]:
     listing = list_gpus()
-    cause = listing.reason
-    if listing.gpus:
-        place = find(spec, listing.gpus, granted(listing.gpus, os.environ))[0]
-        cause = f"it is {place.name}, and tuning on GPUs is not available in this version"
-    return EnvironmentUnusableError(f"device {spec!r} cannot be used: {cause}", "use --device cpu")
+    if not listing.gpus:
+        raise EnvironmentUnusableError(
+            f"device {spec!r} cannot be used: {listing.reason}", "use --device cpu"
+        )
+    return listing.gpus

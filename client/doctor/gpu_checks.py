@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from tune_farm.client.devices.gpus import Gpu, list_gpus
 from tune_farm.client.devices.granted import granted
+from tune_farm.client.devices.health import Health, read_health
 from tune_farm.client.doctor.check import Check, Status
-from tune_farm.client.doctor.share_trial import try_share
+from tune_farm.client.doctor.share_trial import try_runtime, try_share
 from tune_farm.client.share.mps.errors import MpsError, MpsProblem
-from tune_farm.client.share.mps.survey import look
+from tune_farm.client.share.mps.survey import UTILIZATION, look
 
 #: `nvmlComputeMode_t`: no CUDA context can be made.
 _PROHIBITED = 2
@@ -42,9 +43,12 @@ def gpu_checks(environment: Mapping[str, str], *, full: bool) -> Iterator[Check]
         yield from _of_gpu(gpu)
     mps = _mps(environment)
     yield mps
-    if full and mps.status is not Status.FAILED:
+    if full:
         for place in grant.places:
             yield try_share(place, environment)
+            yield try_runtime(place)
+        if grant.places:
+            yield Check(name="GPU utilization", status=Status.NOTE, detail=UTILIZATION)
 
 
 def _of_gpu(gpu: Gpu) -> Iterator[Check]:
@@ -63,13 +67,43 @@ def _of_gpu(gpu: Gpu) -> Iterator[Check]:
             detail="the compute mode is PROHIBITED: nothing can run there",
             remedy="as root: nvidia-smi -c DEFAULT",
         )
-    if gpu.pids:
+    health = read_health(gpu.uuid)
+    if health is not None:
+        yield from _of_health(name, health)
+
+
+def _of_health(name: str, health: Health) -> Iterator[Check]:
+    """What disturbs timings there now, or makes outputs wrong."""
+    if health.neighbours:
+        shown = ", ".join(map(str, health.neighbours[:5]))
         yield Check(
             name=f"{name} processes",
             status=Status.NOTE,
-            detail=f"{len(gpu.pids)} compute there already: {', '.join(map(str, gpu.pids[:5]))}",
-            remedy="timings are disturbed by what they do",
+            detail=f"{len(health.neighbours)} of others compute there: {shown}",
+            remedy="end them, or wait: timings are disturbed by what they do",
         )
+    if health.throttles:
+        yield Check(
+            name=f"{name} clocks",
+            status=Status.NOTE,
+            detail=f"held down by {' and '.join(health.throttles)}{_clock(health)}",
+            remedy="timings drift with them: cool it, raise its power limit (nvidia-smi -pl), or "
+            "lock lower clocks (nvidia-smi -lgc), both as root",
+        )
+    if health.ecc_uncorrected:
+        yield Check(
+            name=f"{name} ECC",
+            status=Status.NOTE,
+            detail=f"{health.ecc_uncorrected} uncorrectable memory errors since the driver was "
+            "loaded",
+            remedy="outputs may be wrong: as root nvidia-smi --gpu-reset; if they come again, have "
+            "it replaced",
+        )
+
+
+def _clock(health: Health) -> str:
+    now, most = health.sm_clock_hertz, health.most_sm_clock_hertz
+    return "" if now is None or most is None else f": {now / 1e6:.0f} of {most / 1e6:.0f} MHz"
 
 
 def _mps(environment: Mapping[str, str]) -> Check:

@@ -1,25 +1,22 @@
-"""Puts a client under half of a GPU and has it proven, by an MPS daemon found or started."""
+"""Tries a GPU out: a client under half of it, by a daemon found or started; TVM on all of it."""
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
-from tune_farm.client.devices.granted import VISIBLE, GpuPlace
+from tune_farm.client.devices.granted import GpuPlace
 from tune_farm.client.doctor.check import Check, Status
-from tune_farm.client.share.mps.control import PIPE_DIRECTORY
 from tune_farm.client.share.mps.daemon import adopt_or_start, stop
 from tune_farm.client.share.mps.errors import MpsError
-from tune_farm.client.share.mps.guard import ShareGuard
-from tune_farm.client.share.mps.handshake import Attached, Expected, verify
-from tune_farm.tuner.children.spawn import Birth, Child, ChildDiedError, ChildSilentError
+from tune_farm.client.share.mps.handshake import Expected
+from tune_farm.client.share.prove import ask_whole, prove, without_mps
+from tune_farm.client.share.runtime_probe import require_runtime
+from tune_farm.client.share.seat import GpuSeat
+from tune_farm.tuner.errors import EnvironmentUnusableError
 
 _PERCENT = 50
-_ANSWER_SECONDS = 15.0
-_CHILD = "tune_farm.client.share.mps.handshake"
 
 
 def try_share(place: GpuPlace, environment: Mapping[str, str]) -> Check:
@@ -35,64 +32,39 @@ def try_share(place: GpuPlace, environment: Mapping[str, str]) -> Check:
             detail = _prove(place, environment, Path(folder))
         except MpsError as error:
             return Check(name=name, status=Status.FAILED, detail=error.cause, remedy=error.remedy)
-        except (ChildDiedError, ChildSilentError) as error:
-            detail = str(error).splitlines()[0]
-            return Check(
-                name=name,
-                status=Status.FAILED,
-                detail=f"a process that asks the CUDA driver did not answer: {detail}",
-                remedy="look at 'nvidia-smi' and the kernel's log for Xid errors",
-            )
     return Check(name=name, status=Status.OK, detail=detail)
 
 
+def try_runtime(place: GpuPlace) -> Check:
+    """Have TVM find one device, undivided, in a process of its own."""
+    name = f"TVM on {place.uuid[:12]}"
+    with tempfile.TemporaryDirectory(prefix="tf-") as folder:
+        try:
+            whole = ask_whole(place, Path(folder))
+            expected = Expected(uuid=place.uuid, total=whole.sm_count, percent=100)
+            environment = tuple(without_mps(place.uuid, Path(folder)).items())
+            seat = GpuSeat(expected=expected, environment=environment, control=None)
+            require_runtime(seat, Path(folder))
+        except EnvironmentUnusableError as error:
+            return Check(name=name, status=Status.FAILED, detail=error.cause, remedy=error.remedy)
+    return Check(name=name, status=Status.OK, detail=f"its runtime finds {whole.name}")
+
+
 def _prove(place: GpuPlace, environment: Mapping[str, str], folder: Path) -> str:
-    total = _whole(place, folder)
+    total = ask_whole(place, folder).sm_count
     daemon = adopt_or_start(place, environment)
     try:
         percent = min(float(_PERCENT), daemon.ceiling_percent)
-        expected = Expected(uuid=place.uuid, total=total, percent=percent)
-        guard = ShareGuard(daemon=daemon, expected=expected)
-        with _child(folder, "share", daemon.environment(percent)) as child:
-            try:
-                sms = verify(_told(child), expected, daemon.control)
-            finally:
-                guard.part(child)
+        seat = GpuSeat(
+            expected=Expected(uuid=place.uuid, total=total, percent=percent),
+            environment=tuple(daemon.environment(percent).items()),
+            control=daemon.control,
+        )
+        sms = prove(seat, folder)
     finally:
         stop(daemon)
     whose = "a daemon of its own" if daemon.is_ours else f"{daemon.control.pipe_directory}"
-    return f"{percent:g}% gives {sms} of {total} SMs, proven by a client of {whose}"
-
-
-def _whole(place: GpuPlace, folder: Path) -> int:
-    """The SMs that a process gets which MPS knows nothing of."""
-    nowhere = {VISIBLE: place.uuid, PIPE_DIRECTORY: str(folder / "nowhere")}
-    with _child(folder, "whole", nowhere) as child:
-        attached = _told(child)
-    if attached.error:
-        raise MpsError.of_cuda(attached.error_number, f"{place.uuid}: {attached.error}")
-    return attached.devices[0].sm_count
-
-
-def _told(child: Child) -> Attached:
-    attached = child.receive(_ANSWER_SECONDS)
-    assert isinstance(attached, Attached)
-    return attached
-
-
-@contextmanager
-def _child(folder: Path, name: str, environment: Mapping[str, str]) -> Iterator[Child]:
-    child = Child(
-        Birth(
-            role=_CHILD,
-            name=name,
-            cores=tuple(sorted(os.sched_getaffinity(0))),
-            threads=1,
-            scratch=folder,
-            environment=environment,
-        )
-    )
-    try:
-        yield child
-    finally:
-        child.kill()
+    proof = f"{percent:g}% gives {sms} of {total} SMs, proven by a client of {whose}"
+    if percent < _PERCENT:
+        return f"under a cap of {percent:g}% that was set for this job {proof}"
+    return proof

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tune_farm.client.share.host import part
 from tune_farm.client.share.slot import Slot
 from tune_farm.tuner.errors import UsageError
 from tune_farm.tuner.types import Share
@@ -42,7 +43,7 @@ def plan_slots(cores: Sequence[int], percent: int, clients: int | None) -> tuple
     slots = []
     for index in range(count):
         measure = tuple(cores[index * granted : (index + 1) * granted])
-        build = _part(spare, index, count) or measure
+        build = part(spare, index, count) if spare else measure
         slots.append(
             Slot(name=f"client-{index}", measure_cores=measure, build_cores=build, share=share)
         )
@@ -62,13 +63,6 @@ def describe(slots: Sequence[Slot], device_name: str) -> str:
         f"tuning for this CPU ({device_name}), {share.asked_percent}% = {share.granted} of "
         f"{_cores(share.total)}, {count}; {builds}"
     )
-
-
-def _part(spare: tuple[int, ...], index: int, count: int) -> tuple[int, ...]:
-    """One builder's cores: its part of the spare ones, or a shared one if there are too few."""
-    if len(spare) < count:
-        return (spare[index % len(spare)],) if spare else ()
-    return spare[index * len(spare) // count : (index + 1) * len(spare) // count]
 
 
 def _cores(total: int) -> str:

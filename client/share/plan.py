@@ -12,7 +12,7 @@ from tune_farm.tuner.errors import EnvironmentUnusableError, UsageError
 Mode = Literal["whole", "mps", "mig"]
 
 #: Contexts of one MPS server; CUDA 13.1 raised it (NVIDIA's MPS documentation, release 615).
-_CONTEXTS, _CONTEXTS_SINCE_13_1, _CUDA_13_1 = 48, 60, 13010
+CONTEXTS, CONTEXTS_SINCE_13_1, _CUDA_13_1 = 48, 60, 13010
 #: What a context and a candidate's buffers need at least.
 _LEAST_BYTES = 1 << 30
 
@@ -41,11 +41,6 @@ class GpuSlot:
     most_sms: int  # what the percentage may give at most; what it gives is asked of the process
     total: int
     memory_bytes: int  # the client's part
-
-    @property
-    def needs_mps(self) -> bool:
-        """Whether the device is divided among clients."""
-        return self.mode == "mps"
 
 
 def plan_gpu_slots(
@@ -77,7 +72,8 @@ def plan_gpu_slots(
     for offer in offers:
         if share > offer.ceiling_percent:
             raise EnvironmentUnusableError(
-                f"a share of {share}% is above the {offer.ceiling_percent:g}% of {offer.uuid} that "
+                f"a share of {share}% is above the {offer.ceiling_percent:g}% of {offer.uuid} "
+                f"(at most {_most_sms(offer, offer.ceiling_percent)} of {offer.total} SMs) that "
                 "were set for this job",
                 "give a smaller --sm-share, or --sm-share auto",
             )
@@ -107,7 +103,7 @@ def plan_gpu_slots(
 
 def context_limit(offer: GpuOffer) -> int:
     """Contexts that one MPS server of a device takes; in a MIG instance in proportion."""
-    most = _CONTEXTS_SINCE_13_1 if offer.cuda >= _CUDA_13_1 else _CONTEXTS
+    most = CONTEXTS_SINCE_13_1 if offer.cuda >= _CUDA_13_1 else CONTEXTS
     own, all_of_it = offer.slices
     return max(1, most * own // all_of_it) if offer.is_mig else most
 
@@ -117,7 +113,7 @@ def _room(offer: GpuOffer, percent: int, oversubscribes: bool) -> int:
     if percent == 100:
         limits.append(1)  # two whole devices are no share
     elif not oversubscribes:
-        limits.append(100 // percent)
+        limits.append(max(1, int(offer.ceiling_percent) // percent))  # of what is ours to divide
     room = min(limits)
     if room < 1:
         raise EnvironmentUnusableError(
@@ -135,10 +131,14 @@ def _slot(index: int, offer: GpuOffer, percent: int, neighbours: int) -> GpuSlot
         uuid=offer.uuid,
         mode=mode,
         asked_percent=percent,
-        most_sms=math.ceil(offer.total * percent / 100),
+        most_sms=_most_sms(offer, percent),
         total=offer.total,
         memory_bytes=offer.memory_bytes // neighbours,
     )
+
+
+def _most_sms(offer: GpuOffer, percent: float) -> int:
+    return math.ceil(offer.total * percent / 100)
 
 
 def _devices(count: int) -> str:

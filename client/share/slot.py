@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tune_farm.client.share.seat import GpuSeat
 from tune_farm.tuner.types import Share
 
 
@@ -16,6 +17,7 @@ class Slot:
     build_cores: tuple[int, ...]  # never a core that any client times on, unless `alternates`
     share: Share
     gpu: str | None = None  # UUID of the GPU or MIG instance; None: the CPU is the device
+    seat: GpuSeat | None = None  # of a GPU that exists
 
     def __post_init__(self) -> None:
         assert self.gpu or len(self.measure_cores) == self.share.granted, self

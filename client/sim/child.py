@@ -40,6 +40,7 @@ def serve(connection: Connection[Any, Any]) -> None:
                 cores_used=(),
                 check_seconds=0.0,
                 measure_seconds=time.monotonic() - started,
+                is_broken=isinstance(outcome, Failed),  # a fault takes the context with it
             )
         )
 

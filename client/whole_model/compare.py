@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tune_farm.client.messages import Comparison, ModelJob
+from tune_farm.client.share.mps import child as child_of_share
 from tune_farm.client.share.slot import Slot
 from tune_farm.client.whole_model.agreement import Agreement
 from tune_farm.client.whole_model.messages import (
@@ -16,7 +17,10 @@ from tune_farm.client.whole_model.messages import (
     RunOnce,
 )
 from tune_farm.tuner.children.spawn import Birth, Child
+from tune_farm.tuner.measure.guard import Guard
 
+_RUN_CHILD = "tune_farm.client.whole_model.run_child"
+_CUDA_RUN_CHILD = "tune_farm.client.whole_model.cuda_run_child"
 _COMPILE_TIMEOUT_SECONDS = 600.0
 _RUN_TIMEOUT_SECONDS = 600.0
 _COMPARE_TIMEOUT_SECONDS = 1800.0  # it may run the untuned build a few times more
@@ -39,9 +43,23 @@ class ModelDoesNotBuildError(Exception):
 
 
 def compare_whole_model(
-    job: ModelJob, *, slot: Slot, scratch: Path, repeats: PairedRepeats, checks: bool = True
+    job: ModelJob,
+    *,
+    slot: Slot,
+    guard: Guard,
+    scratch: Path,
+    repeats: PairedRepeats,
+    checks: bool = True,
 ) -> Comparison:
     """Build, check and time the whole model under the slot's share; outputs only if `checks`.
+
+    Args:
+        job: both builds, and their weights.
+        slot: where.
+        guard: of the slot's children.
+        scratch: for libraries.
+        repeats: how often each build runs.
+        checks: outputs are compared.
 
     Raises:
         ModelDoesNotBuildError: a build failed.
@@ -49,33 +67,52 @@ def compare_whole_model(
         ChildSilentError: a build or a run took too long.
     """
     libraries = _compile_both(job, slot, scratch)
-    child = Child(
+    child = _running_child(slot, scratch)
+    try:
+        guard.greet(child)
+        return _compare(child, job, libraries, repeats, checks)
+    finally:
+        guard.part(child)
+        for library in libraries:
+            library.unlink(missing_ok=True)
+
+
+def _running_child(slot: Slot, scratch: Path) -> Child:
+    role, environment = _RUN_CHILD, {"TVM_USE_RUNTIME_LIB": "1"}
+    if slot.seat is not None:
+        role = child_of_share.PATH
+        environment |= dict(slot.seat.environment) | {child_of_share.ROLE: _CUDA_RUN_CHILD}
+    return Child(
         Birth(
-            role="tune_farm.client.whole_model.run_child",
+            role=role,
             name=f"{slot.name}-model-run",
             cores=slot.measure_cores,
             threads=len(slot.measure_cores),
             scratch=scratch,
-            environment={"TVM_USE_RUNTIME_LIB": "1"},
+            environment=environment,
         )
     )
-    try:
-        child.send(
-            LoadModels(
-                baseline_library=str(libraries[0]),
-                baseline_weights=job.given.weights,
-                tuned_library=str(libraries[1]),
-                tuned_weights=job.tuned.weights,
-                inputs=tuple((shape, dtype, _INTEGER_INPUT_BOUND) for shape, dtype in job.inputs),
-                seed=_INPUT_SEED,
-            )
+
+
+def _compare(
+    child: Child,
+    job: ModelJob,
+    libraries: tuple[Path, Path],
+    repeats: PairedRepeats,
+    checks: bool,
+) -> Comparison:
+    child.send(
+        LoadModels(
+            baseline_library=str(libraries[0]),
+            baseline_weights=job.given.weights,
+            tuned_library=str(libraries[1]),
+            tuned_weights=job.tuned.weights,
+            inputs=tuple((shape, dtype, _INTEGER_INPUT_BOUND) for shape, dtype in job.inputs),
+            seed=_INPUT_SEED,
         )
-        child.receive(_RUN_TIMEOUT_SECONDS)
-        return _run_pairs(child, repeats, rounding=job.rounding if checks else None)
-    finally:
-        child.kill()
-        for library in libraries:
-            library.unlink(missing_ok=True)
+    )
+    child.receive(_RUN_TIMEOUT_SECONDS)
+    return _run_pairs(child, repeats, rounding=job.rounding if checks else None)
 
 
 def _run_pairs(child: Child, repeats: PairedRepeats, *, rounding: float | None) -> Comparison:

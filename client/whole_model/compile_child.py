@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tune_farm.client.whole_model.messages import CompileModel, ModelCompiled
+from tune_farm.tuner.build.cuda_model import build_cuda_model
 from tune_farm.tuner.space.intrinsics import (
     load_intrinsics,
     named_intrinsics,
@@ -41,4 +42,7 @@ def compile_model(job: CompileModel) -> None:
         database = ms.database.JSONDatabase(workloads, records)
         with target, database, tvm.transform.PassContext(opt_level=3):
             module = relax.transform.MetaScheduleApplyDatabase()(module)
-    tvm.compile(module, target).export_library(job.library)
+    if target.kind.name == "cuda":
+        build_cuda_model(module, target, job.library)
+    else:
+        tvm.compile(module, target).export_library(job.library)

@@ -21,9 +21,14 @@ from tune_farm.client.whole_model.messages import (
 
 def serve(connection: Connection[Any, Any]) -> None:
     """Load, then run and compare as told."""
-    import tvm  # noqa: F401 - the light runtime: TVM_USE_RUNTIME_LIB is set at birth
+    import tvm  # the light runtime: TVM_USE_RUNTIME_LIB is set at birth
 
-    models = Models(connection.recv())
+    serve_on(connection, tvm.cpu())
+
+
+def serve_on(connection: Connection[Any, Any], device: Any) -> None:
+    """The same, on one of TVM's devices."""
+    models = Models(connection.recv(), device)
     connection.send(RanOnce(seconds=0.0))
     while True:
         request = connection.recv()
@@ -36,30 +41,33 @@ def serve(connection: Connection[Any, Any]) -> None:
 class Models:
     """The untuned and the tuned build, and the outputs of the last run of each."""
 
-    def __init__(self, request: LoadModels) -> None:
+    def __init__(self, request: LoadModels, device: Any) -> None:
         import tvm
         from tvm.runtime.vm import VirtualMachine
 
+        self._device = device
         self._machines = {
-            False: VirtualMachine(tvm.runtime.load_module(request.baseline_library), tvm.cpu()),
-            True: VirtualMachine(tvm.runtime.load_module(request.tuned_library), tvm.cpu()),
+            False: VirtualMachine(tvm.runtime.load_module(request.baseline_library), device),
+            True: VirtualMachine(tvm.runtime.load_module(request.tuned_library), device),
         }
         rng = np.random.default_rng(request.seed)
         inputs = [_draw(rng, *spec) for spec in request.inputs]
         #: The untuned build's: what is nudged to learn how far rounding alone moves its output.
         self._arrays = [*inputs, *_weights(request.baseline_weights)]
-        untuned = _tensors(self._arrays)
+        untuned = _tensors(self._arrays, device)
         tuned = untuned
         if request.tuned_weights != request.baseline_weights:
-            tuned = [*untuned[: len(inputs)], *_tensors(_weights(request.tuned_weights))]
+            tuned = [*untuned[: len(inputs)], *_tensors(_weights(request.tuned_weights), device)]
         self._arguments = {False: untuned, True: tuned}
         self._outputs: dict[bool, list[NDArray[np.generic]]] = {}
 
     def run(self, *, tuned: bool) -> float:
         """Run one build; seconds."""
         main, arguments = self._machines[tuned]["main"], self._arguments[tuned]
+        self._device.sync()
         started = time.perf_counter()
         result = main(*arguments)
+        self._device.sync()
         seconds = time.perf_counter() - started
         self._outputs[tuned] = _arrays(result)
         return seconds
@@ -70,10 +78,13 @@ class Models:
             self._outputs[False],
             self._outputs[True],
             arguments=self._arrays,
-            run_untuned=lambda arrays: _arrays(self._machines[False]["main"](*_tensors(arrays))),
+            run_untuned=self._run_untuned,
             rounding=rounding,
         )
         return OutputsCompared(agreement=found)
+
+    def _run_untuned(self, arrays: Arrays) -> list[NDArray[np.generic]]:
+        return _arrays(self._machines[False]["main"](*_tensors(arrays, self._device)))
 
 
 def _weights(path: str) -> list[NDArray[np.generic]]:
@@ -81,10 +92,10 @@ def _weights(path: str) -> list[NDArray[np.generic]]:
         return [stored[f"arr_{i}"] for i in range(len(stored.files))]
 
 
-def _tensors(arrays: Arrays) -> list[Any]:
+def _tensors(arrays: Arrays, device: Any) -> list[Any]:
     import tvm
 
-    return [tvm.runtime.tensor(array, tvm.cpu()) for array in arrays]
+    return [tvm.runtime.tensor(array, device) for array in arrays]
 
 
 def _arrays(result: Any) -> list[NDArray[np.generic]]:

@@ -78,5 +78,7 @@ def test_csv_has_one_line_a_device() -> None:
 
 @pytest.mark.usefixtures("one_gpu")
 def test_with_a_gpu_nothing_is_missing() -> None:
-    assert "GPUs: none" not in listed("table").stdout
+    table = listed("table").stdout
+    assert "GPUs: none" not in table
+    assert table.splitlines()[-1].startswith("SMs: utilization")
     assert json.loads(listed("json").stdout)["no_gpu_reason"] is None

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tune_farm.cli.report import report
-from tune_farm.server.run_directory import RunDirectory
+from tune_farm.server.run_directory import RunDirectory, new_run_id
 from tune_farm.tuner.errors import UsageError
 from tune_farm.tuner.records.journal import Journal
 from tune_farm.tuner.records.schema import Header
@@ -78,7 +78,7 @@ HEADER = Header(
 
 @pytest.fixture
 def finished(tmp_path: Path) -> Path:
-    with RunDirectory.create(tmp_path / "run", model="m") as run:
+    with RunDirectory.create(tmp_path / "run", run_id=new_run_id("m")) as run:
         run.write_summary(SUMMARY)
     return tmp_path / "run"
 
@@ -120,7 +120,7 @@ def test_unfinished_run_says_so(tmp_path: Path) -> None:
 
 
 def test_running_run_names_its_owner(tmp_path: Path) -> None:
-    with RunDirectory.create(tmp_path, model="m") as run:
+    with RunDirectory.create(tmp_path, run_id=new_run_id("m")) as run:
         Journal.create(run.journal_path, HEADER).close()
         result = call(tmp_path)
     assert "its run (pid" in result.stderr

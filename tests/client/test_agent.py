@@ -71,7 +71,7 @@ def open_agent(tmp_path: Path, stop: Stop) -> Iterator[Callable[..., Agent]]:
             seed=1,
             search=MetaScheduleOptions(sampler="random"),
             run=RunOptions(timing=QUICK),
-            final_timing=Timing(repeats=4, repeat_seconds=0.001, stop_ratio=1e9),
+            final_timing=Timing(repeats=1, repeat_seconds=0.001),
         )
         agents.append(Agent(options, stop))
         return agents[-1]
@@ -138,7 +138,7 @@ def test_a_task_from_its_baseline_to_its_finals(
         assert record.purpose is Purpose.FINAL
         assert record.corunners == 0
         assert isinstance(record.outcome, Measured)
-        assert len(record.outcome.repeats_seconds) == 4
+        assert len(record.outcome.repeats_seconds) >= 3
 
 
 @pytest.mark.slow

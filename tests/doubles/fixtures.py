@@ -39,6 +39,25 @@ class GpuMachine:
         """Say how the MPS daemon behaves from now on."""
         (self.folder / "mps.json").write_text(json.dumps(knobs))
 
+    def mps_processes(self) -> list[psutil.Process]:
+        """Daemons and servers of this machine that are there."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                is_ours = process.environ().get("MPS_DOUBLE") == self.environment["MPS_DOUBLE"]
+                if is_ours and next(iter(process.cmdline()), "").startswith("nvidia-cuda-mps"):
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    def start(self, code: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """A piece of Python, running there."""
+        return subprocess.Popen(
+            [sys.executable, "-c", code, *arguments],
+            env={**self.environment, "PYTHONPATH": str(_ROOT)},
+        )
+
     def python(self, code: str, *arguments: str, **environment: str) -> str:
         """What a piece of Python prints there."""
         done = subprocess.run(

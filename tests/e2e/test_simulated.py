@@ -6,12 +6,13 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.doubles.fixtures import GpuMachine
 from tests.doubles.nvml.machine import Card, Instance
-from tests.e2e.command import Command
+from tests.e2e.command import ROOT, Command, outcomes
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
@@ -46,6 +47,40 @@ def test_four_clients_tune_a_quarter_each(
     with Command("report", out, cwd=tmp_path) as report:
         assert report.wait() == 0
         assert "SIMULATED" in report.stdout
+
+
+def test_a_fault_taints_what_the_neighbors_measured_and_nothing_of_it_stays(
+    gpu_machine: GpuMachine, tiny_model: Path, tmp_path: Path
+) -> None:
+    text = (ROOT / "configs" / "sim" / "h100.toml").read_text()
+    faulty = tmp_path / "faulty.toml"
+    faulty.write_text(text.replace("fault-rate = 0.0 ", "fault-rate = 0.4 "))
+    out = tmp_path / "out"
+    options = ("--device", f"sim:{faulty}", "--sm-share", "25", "--trials-per-task", "10")
+    with Command("run", tiny_model, *options, "--out", out, cwd=tmp_path) as run:
+        assert run.wait() == 0, run.stderr
+
+    attempts: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in outcomes(out):
+        attempts.setdefault((row["candidate"], row["purpose"]), []).append(row)
+    faults = [row for rows in attempts.values() for row in rows if row["fault"] == "illegal_access"]
+    assert faults
+    told = [row for rows in attempts.values() for row in rows if row["fault"] == "contended"]
+    assert told, "with so many faults some came while a neighbor measured"
+    for rows in attempts.values():
+        last = max(rows, key=lambda row: row["attempt"])
+        assert last["fault"] in (None, "illegal_access"), rows
+        # Who seemed to fault was tried once more, alone.
+        assert len(rows) <= 2
+    for row in (row for rows in attempts.values() for row in rows):
+        if row["outcome"] != "measured" or row["purpose"] == "final":
+            continue
+        end, start = row["time"], row["time"] - row["stage_seconds"]["measure"]
+        assert not [
+            fault
+            for fault in faults
+            if fault["client"] != row["client"] and start < fault["time"] - 0.05 < end - 0.1
+        ]
 
 
 def test_devices_and_doctor_tell_of_a_node_with_mig(

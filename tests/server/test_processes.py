@@ -15,6 +15,7 @@ import pytest
 from tests.tuner.waiting import is_gone
 from tune_farm.server.processes import (
     MARKER,
+    carries,
     end_leftovers,
     make_temp_dir,
     mark,
@@ -47,6 +48,15 @@ def test_children_inherit_the_mark_also_in_a_session_of_their_own(
     pids = {start().pid, start(start_new_session=True).pid}
 
     assert {process.pid for process in processes_of(RUN_ID)} == pids
+
+
+def test_an_environment_with_holes_is_read_to_its_end(tmp_path: Path) -> None:
+    # As of Ray's agents, which change their titles.
+    (tmp_path / "41").mkdir()
+    (tmp_path / "41" / "environ").write_bytes(b"A=1\0\0\0\0TUNE_FARM_RUN=a-run\0B=2\0")
+
+    assert carries(41, "a-run", tmp_path)
+    assert not carries(41, "a-ru", tmp_path)
 
 
 def test_other_runs_and_this_process_are_not_found(

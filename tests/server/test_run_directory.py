@@ -13,13 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from tune_farm.server.run_directory import OpenMode, RunDirectory, check_out, lock_owner
+from tune_farm.server.run_directory import (
+    OpenMode,
+    RunDirectory,
+    check_out,
+    lock_owner,
+    new_run_id,
+)
 from tune_farm.tuner.errors import EnvironmentUnusableError, RunDirectoryError, UsageError
 
 
 def test_default_name_tells_date_and_model(tmp_path: Path) -> None:
     now = datetime(2026, 3, 9)
-    with RunDirectory.create(None, model="my nets/Tiny Net.onnx", root=tmp_path, now=now) as run:
+    run_id = new_run_id("my nets/Tiny Net.onnx", now)
+    with RunDirectory.create(None, run_id=run_id, root=tmp_path) as run:
         assert re.fullmatch(r"20260309-Tiny-Net-[0-9a-f]{6}", run.path.name)
         assert run.path.parent == tmp_path
         assert run.run_id == run.path.name
@@ -29,14 +36,14 @@ def test_default_name_tells_date_and_model(tmp_path: Path) -> None:
 
 def test_two_runs_of_a_day_differ(tmp_path: Path) -> None:
     with (
-        RunDirectory.create(None, model="m", root=tmp_path) as one,
-        RunDirectory.create(None, model="m", root=tmp_path) as other,
+        RunDirectory.create(None, run_id=new_run_id("m"), root=tmp_path) as one,
+        RunDirectory.create(None, run_id=new_run_id("m"), root=tmp_path) as other,
     ):
         assert one.path != other.path
 
 
 def test_files(tmp_path: Path) -> None:
-    with RunDirectory.create(tmp_path / "a" / "b", model="m") as run:
+    with RunDirectory.create(tmp_path / "a" / "b", run_id=new_run_id("m")) as run:
         run.write_config("seed = 1\n")
         run.write_environment({"tvm": "0.27"})
         run.write_model("{}")
@@ -58,7 +65,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 def test_summary_survives_a_failed_write(tmp_path: Path) -> None:
-    with RunDirectory.create(tmp_path, model="m") as run:
+    with RunDirectory.create(tmp_path, run_id=new_run_id("m")) as run:
         run.write_summary({"exit_code": 0})
         with pytest.raises(ValueError, match="not JSON compliant"):
             run.write_summary({"wall_seconds": float("nan")})
@@ -69,21 +76,21 @@ def test_summary_survives_a_failed_write(tmp_path: Path) -> None:
 
 
 def test_second_run_is_told_who_holds_it(tmp_path: Path) -> None:
-    with RunDirectory.create(tmp_path, model="m"):
+    with RunDirectory.create(tmp_path, run_id=new_run_id("m")):
         with pytest.raises(RunDirectoryError, match=f"pid {os.getpid()} on ") as caught:
-            RunDirectory.create(tmp_path, model="m", mode=OpenMode.RESTART)
+            RunDirectory.create(tmp_path, run_id=new_run_id("m"), mode=OpenMode.RESTART)
         assert socket.gethostname() in str(caught.value)
         assert caught.value.exit_code == 6
         assert lock_owner(tmp_path) == f"pid {os.getpid()} on {socket.gethostname()}"
     assert lock_owner(tmp_path) is None
-    RunDirectory.create(tmp_path, model="m").close()
+    RunDirectory.create(tmp_path, run_id=new_run_id("m")).close()
 
 
 HOLD = """
 import sys
 from pathlib import Path
-from tune_farm.server.run_directory import RunDirectory
-run = RunDirectory.create(Path(sys.argv[1]), model="m")
+from tune_farm.server.run_directory import RunDirectory, new_run_id
+run = RunDirectory.create(Path(sys.argv[1]), run_id=new_run_id("m"))
 print("locked", flush=True)
 sys.stdin.read()
 """
@@ -100,11 +107,11 @@ def test_lock_dies_with_its_process(tmp_path: Path) -> None:
             assert child.stdout is not None
             assert child.stdout.readline() == "locked\n"
             with pytest.raises(RunDirectoryError, match=f"pid {child.pid} on "):
-                RunDirectory.create(tmp_path, model="m")
+                RunDirectory.create(tmp_path, run_id=new_run_id("m"))
         finally:
             child.kill()
     assert lock_owner(tmp_path) is None, "a dead process owns nothing"
-    RunDirectory.create(tmp_path, model="m").close()
+    RunDirectory.create(tmp_path, run_id=new_run_id("m")).close()
 
 
 def test_lock_of_another_host_is_reported(tmp_path: Path) -> None:
@@ -115,8 +122,8 @@ def test_lock_of_another_host_is_reported(tmp_path: Path) -> None:
 def test_records_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").write_text("old")
     with pytest.raises(RunDirectoryError, match="--resume to go on, --restart to begin again"):
-        RunDirectory.create(tmp_path, model="m")
-    with RunDirectory.create(tmp_path, model="m", mode=OpenMode.RESUME) as run:
+        RunDirectory.create(tmp_path, run_id=new_run_id("m"))
+    with RunDirectory.create(tmp_path, run_id=new_run_id("m"), mode=OpenMode.RESUME) as run:
         assert run.journal_path.read_text() == "old"
 
 
@@ -124,7 +131,7 @@ def test_restart_moves_aside_and_deletes_nothing(tmp_path: Path) -> None:
     for number in (1, 2):
         (tmp_path / "records.jsonl").write_text(f"records {number}")
         (tmp_path / "summary.json").write_text(f"summary {number}")
-        with RunDirectory.create(tmp_path, model="m", mode=OpenMode.RESTART) as run:
+        with RunDirectory.create(tmp_path, run_id=new_run_id("m"), mode=OpenMode.RESTART) as run:
             assert not run.journal_path.exists()
             assert not run.summary_path.exists()
             assert list(run.failures_path.iterdir()) == []
@@ -136,13 +143,13 @@ def test_restart_moves_aside_and_deletes_nothing(tmp_path: Path) -> None:
 
 
 def test_restart_of_nothing_begins(tmp_path: Path) -> None:
-    RunDirectory.create(tmp_path, model="m", mode=OpenMode.RESTART).close()
+    RunDirectory.create(tmp_path, run_id=new_run_id("m"), mode=OpenMode.RESTART).close()
 
 
 def test_resumed_run_retires_the_old_summary(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").write_text("old")
     (tmp_path / "summary.json").write_text("{}")
-    with RunDirectory.create(tmp_path, model="m", mode=OpenMode.RESUME) as run:
+    with RunDirectory.create(tmp_path, run_id=new_run_id("m"), mode=OpenMode.RESUME) as run:
         assert run.summary_path.exists(), "until the journal is accepted"
         run.retire_summary()
         assert not run.summary_path.exists()
@@ -152,10 +159,10 @@ def test_resumed_run_retires_the_old_summary(tmp_path: Path) -> None:
 
 def test_nothing_to_resume(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing to resume"):
-        RunDirectory.create(tmp_path / "none", model="m", mode=OpenMode.RESUME)
+        RunDirectory.create(tmp_path / "none", run_id=new_run_id("m"), mode=OpenMode.RESUME)
     assert not (tmp_path / "none").exists()
     with pytest.raises(UsageError, match="--out DIR --resume"):
-        RunDirectory.create(None, model="m", mode=OpenMode.RESUME, root=tmp_path)
+        RunDirectory.create(None, run_id=new_run_id("m"), mode=OpenMode.RESUME, root=tmp_path)
 
 
 def test_unwritable_directory(tmp_path: Path) -> None:
@@ -163,10 +170,10 @@ def test_unwritable_directory(tmp_path: Path) -> None:
     file.write_text("")
     for path, cause in ((file, "File exists"), (file / "run", "Not a directory")):
         with pytest.raises(UsageError, match=f"cannot write to .*{cause}") as caught:
-            RunDirectory.create(path, model="m")
+            RunDirectory.create(path, run_id=new_run_id("m"))
         assert caught.value.exit_code == 2
     with pytest.raises(UsageError, match="cannot write to /proc"):
-        RunDirectory.create(Path("/proc/run"), model="m")
+        RunDirectory.create(Path("/proc/run"), run_id=new_run_id("m"))
 
 
 def test_what_would_be_refused_is_refused_early_and_nothing_is_made(tmp_path: Path) -> None:
@@ -193,7 +200,7 @@ def test_what_would_be_refused_is_refused_early_and_nothing_is_made(tmp_path: Pa
 
 
 def test_a_locked_directory_is_refused_early_and_stays_locked(tmp_path: Path) -> None:
-    with RunDirectory.create(tmp_path / "run", model="m") as run:
+    with RunDirectory.create(tmp_path / "run", run_id=new_run_id("m")) as run:
         with pytest.raises(RunDirectoryError, match=f"in use by a run: pid {os.getpid()}"):
             check_out(run.path, OpenMode.RESTART)
         assert lock_owner(run.path) is not None

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from tests.tuner.predictor.machines import CPU
 from tests.tuner.records_of import DEVICE, SHARE, candidate, plain_task, record_of
-from tune_farm.client.devices.inventory import Selection
 from tune_farm.client.messages import Comparison
 from tune_farm.client.share.slot import Slot
 from tune_farm.client.whole_model.agreement import Agreement
@@ -28,7 +28,9 @@ from tune_farm.tuner.loop import untuned
 from tune_farm.tuner.types import Fault, Purpose, Record
 
 PLACE = Place(
-    selection=Selection(device=DEVICE, cores=(0, 1), reason=""),
+    device=DEVICE,
+    machine=CPU,
+    headline="tuning for a processor",
     slots=tuple(
         Slot(name=f"client-{core}", measure_cores=(core,), build_cores=(core,), share=SHARE)
         for core in (0, 1)

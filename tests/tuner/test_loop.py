@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,11 @@ class Workshop:
                 library.touch()
                 yield Artifact(candidate=each, path=library, build_seconds=0.25)
 
-    def run(self, artifact: Artifact, *, incumbent_seconds: float | None) -> RunReport:
-        self.diary.append(f"run {artifact.candidate.trace_json[2]}")
+    def run(
+        self, artifact: Artifact, *, incumbent_seconds: float | None, alone: bool = False
+    ) -> RunReport:
+        how = "run alone" if alone else "run"
+        self.diary.append(f"{how} {artifact.candidate.trace_json[2]}")
         self.incumbents.append(incumbent_seconds)
         outcomes = self.outcomes.get(artifact.candidate.id)
         outcome = outcomes.pop(0) if outcomes else Measured(repeats_seconds=(1.0,))
@@ -219,6 +223,34 @@ def test_the_strategy_is_told_also_if_nobody_asks_on(workshop: Workshop) -> None
     records.close()  # type: ignore[attr-defined]
 
     assert strategy.records == heard
+
+
+def test_on_a_shared_device_who_seems_to_have_faulted_is_tried_once_more_alone(
+    workshop: Workshop,
+) -> None:
+    fault = Failed(fault=Fault.ILLEGAL_ACCESS, detail="an illegal address")
+    workshop.outcomes[FOUR[1].id] = [fault]  # it was a neighbor's
+    workshop.outcomes[FOUR[2].id] = [fault, fault]
+    bench = replace(bench_of(workshop), is_shared=True)
+
+    records = list(measure(proposals(FOUR), bench=bench, incumbent_seconds=None))
+
+    runs = [line for line in workshop.diary if line.startswith("run")]
+    assert runs == ["run 0", "run 1", "run 2", "run 3", "run alone 1", "run alone 2"]
+    last = {record.candidate.trace_json[2]: record for record in records}
+    assert isinstance(last["1"].outcome, Measured)
+    assert last["2"].outcome == fault
+    assert last["2"].attempt == 1
+
+
+def test_alone_on_its_device_a_fault_is_the_candidates_own(workshop: Workshop) -> None:
+    fault = Failed(fault=Fault.ILLEGAL_ACCESS, detail="an illegal address")
+    workshop.outcomes[FOUR[1].id] = [fault]
+
+    records = measured(workshop)
+
+    assert len(records) == len(FOUR)
+    assert records[1].outcome == fault
 
 
 def test_an_empty_space_measures_nothing(workshop: Workshop) -> None:

@@ -27,7 +27,7 @@ def devices(format: str) -> None:  # noqa: A002 - named by its option
     """Show what this machine offers: CPU, GPUs, MIG instances, memory, driver, MPS."""
     from tune_farm.client.devices.granted import granted
     from tune_farm.client.devices.inventory import take_inventory
-    from tune_farm.client.share.mps.survey import mps_state
+    from tune_farm.client.share.mps.survey import UTILIZATION, mps_state
 
     inventory = take_inventory()
     grant = granted(inventory.gpus, os.environ)
@@ -42,8 +42,9 @@ def devices(format: str) -> None:  # noqa: A002 - named by its option
         "granted_by": grant.source or None,
     }
     write_listing(rows, format, wrapper="devices", extra=extra)
-    if format == "table" and inventory.no_gpu_reason:
-        click.echo(f"GPUs: none ({inventory.no_gpu_reason})")
+    if format == "table":
+        none = f"GPUs: none ({inventory.no_gpu_reason})"
+        click.echo(none if inventory.no_gpu_reason else f"SMs: {UTILIZATION}")
 
 
 def _cpu(inventory: Inventory) -> dict[str, object]:

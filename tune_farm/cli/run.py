@@ -40,11 +40,12 @@ _MODES = ("--resume", "--retry-failed", "--restart")
 @model_options
 @click.option(
     "--sm-share",
-    type=Percent(),
+    type=AutoOr(Percent()),
     default=100,
     show_default=True,
     metavar="PERCENT",
-    help="One client's share: of a GPU's SMs, or of a CPU's cores, rounded down.",
+    help="One client's share: of a GPU's SMs, or of a CPU's cores, rounded down; auto: what was "
+    "set for this job, else all.",
 )
 @click.option(
     "--clients",
@@ -53,7 +54,27 @@ _MODES = ("--resume", "--retry-failed", "--restart")
     show_default=True,
     help="How many clients; auto: as many as the share allows.",
 )
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda:N, GPU-…")
+@click.option(
+    "--create-mig",
+    is_flag=True,
+    help="Create a MIG instance for each of --clients N, for as long as the run takes; shows what "
+    "it creates first. The GPU has to be in MIG mode, and you need the permission.",
+)
+@click.option(
+    "--static-partitions",
+    is_flag=True,
+    help="Divide a GPU into SMs that are one client's alone (MPS of CUDA 13.1 or newer), not by "
+    "active thread percentages.",
+)
+@click.option(
+    "--oversubscribe",
+    is_flag=True,
+    help="Let the shares of one GPU add up to more than all of it: more candidates a second, and "
+    "timings that disturb each other. NVIDIA recommends up to twice, for throughput alone.",
+)
+@click.option(
+    "--device", default="auto", show_default=True, help="auto, cpu, cuda:N, GPU-…, MIG-…, sim:NAME"
+)
 @click.option("--target", help="TVM target tag or JSON; this device's if left out.")
 @click.option(
     "--effort",
@@ -145,7 +166,7 @@ _MODES = ("--resume", "--retry-failed", "--restart")
 def run(format: str, dry_run: bool, **options: Any) -> int:  # noqa: A002 - named by its option
     """Tune the operators of MODEL: a built-in name or an .onnx file."""
     from tune_farm.cli.summary_output import write_summary
-    from tune_farm.server.place import find_place
+    from tune_farm.server.place import mig_geometry, open_place, wish_of
     from tune_farm.server.report.screen import Screen
     from tune_farm.server.run import run as tune
     from tune_farm.server.run_directory import check_out
@@ -153,7 +174,12 @@ def run(format: str, dry_run: bool, **options: Any) -> int:  # noqa: A002 - name
     config = make_config(options)
     if dry_run:
         check_out(config.out, config.mode)
-        _show_plan(config, find_place(config.device, config.sm_share_percent, config.clients))
+        wish = wish_of(config)
+        if wish.creates_mig:  # nothing is created to show what would be
+            click.echo("\n".join(mig_geometry(wish).lines()))
+            return 0
+        with open_place(wish) as place:
+            _show_plan(config, place)
         return 0
     summary = tune(config, say=_say, screen=Screen())
     write_summary(summary, format)

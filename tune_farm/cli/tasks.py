@@ -39,16 +39,17 @@ def tasks(
 ) -> None:
     """List the operators of MODEL: a built-in name or an .onnx file."""
     from tune_farm.server.form_choice import Wanted
-    from tune_farm.server.place import find_place
+    from tune_farm.server.place import Wish, open_place
     from tune_farm.server.preparation import prepare
     from tune_farm.sharding.layout import Layout
     from tune_farm.sharding.models.spec import ModelSpec
 
-    place = find_place(device, sm_share, None, builds=False)
+    with open_place(Wish(device=device, percent=sm_share), builds=False) as place:
+        tuned_for, machine = place.device, place.machine
     prepared = prepare(
         ModelSpec(model=model, batch=batch, sequence=seq, shapes=shape),
-        device=place.device,
-        machine=place.machine,
+        device=tuned_for,
+        machine=machine,
         target=target,
         wanted=Wanted(
             layout=None if layout == "auto" else Layout(layout),

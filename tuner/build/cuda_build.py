@@ -10,9 +10,10 @@ from typing import Any
 from tune_farm.tuner.build.cuda_compile import compile_cuda
 from tune_farm.tuner.build.cuda_library import export_cuda_library
 from tune_farm.tuner.build.cuda_usage import BlockLimits, usage_of, why_pruned
+from tune_farm.tuner.types import KernelUsage
 
 #: Where TVM finds a CUDA driver, it registers what makes its own modules, and compiles in there.
-_TVM_OWN = "ffi.Module.create.cuda"
+TVM_OWN = "ffi.Module.create.cuda"
 
 
 class PrunedError(Exception):
@@ -38,8 +39,8 @@ def schedule_by_default(module: Any, target: Any) -> Any:
 
 def build_cuda(
     module: Any, target: Any, library: str, *, is_new: Callable[[str], str | None] | None
-) -> None:
-    """Lower, compile and write a library.
+) -> tuple[KernelUsage, ...]:
+    """Lower, compile and write a library; returns what its kernels take.
 
     Args:
         module: scheduled IRModule.
@@ -65,12 +66,13 @@ def build_cuda(
         if owner is not None:
             raise PrunedError(f"the same code as candidate {owner}")
     binary = compile_cuda(source, str(target.attrs["arch"]))
+    kernels = usage_of(source, binary.log, dynamic)
     if is_new is not None:
-        limits = BlockLimits.of_target(target.attrs)
-        reason = why_pruned(usage_of(source, binary.log, dynamic), limits)
+        reason = why_pruned(kernels, BlockLimits.of_target(target.attrs))
         if reason is not None:
             raise PrunedError(reason)
     export_cuda_library(compiled, source, binary.cubin, library)
+    return tuple(kernels)
 
 
 def _lower(module: Any, target: Any) -> tuple[Any, dict[Any, Any]]:
@@ -92,7 +94,7 @@ def _generate(host: Any, devices: dict[Any, Any]) -> Any:
     import tvm_ffi
     from tvm.tirx.build import tir_to_runtime
 
-    tvm_ffi.registry.remove_global_func(_TVM_OWN)
+    tvm_ffi.registry.remove_global_func(TVM_OWN)
     return tir_to_runtime(host, devices, tvm.target.Target("llvm"))
 
 

@@ -73,7 +73,7 @@ def compile_cuda(source: str, architecture: str) -> Compiled:
 def missing_compiler() -> str | None:
     """Why CUDA source can't be compiled here; None if it can."""
     if _nvrtc() is None and _nvcc() is None:
-        return "neither NVRTC (pip install 'tune-farm[cuda]') nor nvcc on PATH"
+        return "a compiler for CUDA (NVRTC of tune-farm[cuda], or nvcc on PATH)"
     return None
 
 

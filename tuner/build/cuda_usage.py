@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tune_farm.tuner.types import KernelUsage
+
 _FUNCTION = re.compile(r"Compiling entry function '(?P<name>\S+)'")
 _MEMORY = re.compile(
     r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, "
@@ -18,34 +20,6 @@ _MEMORY = re.compile(
 _REGISTERS = re.compile(r"Used (?P<registers>\d+) registers")
 _SHARED = re.compile(r"(?P<shared>\d+) bytes smem")
 _BOUNDS = re.compile(r"__launch_bounds__\((?P<threads>\d+)\)\s+(?P<name>\w+)\(")
-
-#: Registers are handed to a warp in portions of so many to a thread.
-_PORTION = 8
-_WARP = 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelUsage:
-    """One kernel of a binary."""
-
-    name: str
-    threads: int  # of a block
-    registers: int  # of a thread
-    spilled_bytes: int  # of a thread, stores and loads
-    stack_bytes: int  # of a thread: what it indexes in ways that registers can't be
-    static_shared_bytes: int  # of a block
-    dynamic_shared_bytes: int  # of a block, asked for at the launch
-
-    @property
-    def shared_bytes(self) -> int:
-        """Of a block."""
-        return self.static_shared_bytes + self.dynamic_shared_bytes
-
-    @property
-    def block_registers(self) -> int:
-        """What one resident block holds."""
-        portions = -(-self.registers // _PORTION) * _PORTION
-        return portions * -(-self.threads // _WARP) * _WARP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

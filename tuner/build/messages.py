@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tune_farm.tuner.types import KernelUsage
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReady:
@@ -29,4 +31,5 @@ class BuildDone:
 
     seconds: float
     error: str | None
+    kernels: tuple[KernelUsage, ...] = ()  # of a GPU's code
     pruned: bool = False  # it was compiled, and is not worth a measurement: `error` tells why

@@ -182,7 +182,12 @@ class BuildPool:
         candidate, library = worker.job
         worker.job = None
         if done.error is None:
-            return Artifact(candidate=candidate, path=library, build_seconds=done.seconds)
+            return Artifact(
+                candidate=candidate,
+                path=library,
+                build_seconds=done.seconds,
+                kernels=done.kernels,
+            )
         fault = Fault.PRUNED_STATIC if done.pruned else Fault.BUILD_ERROR
         failure = Failed(fault=fault, detail=done.error)
         return BuildFailure(candidate=candidate, failure=failure, build_seconds=done.seconds)

@@ -12,7 +12,7 @@ from tune_farm.tuner.build.cuda_build import PrunedError, build_cuda, schedule_b
 from tune_farm.tuner.build.messages import BuildDone, BuildJob, WorkerReady
 from tune_farm.tuner.space.intrinsics import load_intrinsics
 from tune_farm.tuner.space.traces import replay
-from tune_farm.tuner.types import UNTUNED_TRACE
+from tune_farm.tuner.types import UNTUNED_TRACE, KernelUsage
 
 
 def serve(connection: Connection[Any, Any]) -> None:
@@ -27,6 +27,7 @@ def serve(connection: Connection[Any, Any]) -> None:
         job: BuildJob = connection.recv()
         started = time.monotonic()
         error, pruned = None, False
+        kernels: tuple[KernelUsage, ...] = ()
         try:
             if job.module_json is not None:
                 modules[job.task_id] = tvm.ir.load_json(job.module_json)
@@ -34,17 +35,20 @@ def serve(connection: Connection[Any, Any]) -> None:
                 targets[job.target_json] = tvm.target.Target(job.target_json)
             target = targets[job.target_json]
             load_intrinsics(target)
-            compile_library(modules[job.task_id], target, job)
+            kernels = compile_library(modules[job.task_id], target, job)
         except PrunedError as reason:
             error, pruned = str(reason), True
         except Exception as problem:  # noqa: BLE001 - whatever a schedule makes TVM or cc raise
             error = _first_cause(problem)
         seconds = time.monotonic() - started
-        connection.send(BuildDone(seconds=seconds, error=error, pruned=pruned))
+        connection.send(BuildDone(seconds=seconds, error=error, pruned=pruned, kernels=kernels))
 
 
-def compile_library(module: Any, target: Any, job: BuildJob) -> None:
+def compile_library(module: Any, target: Any, job: BuildJob) -> tuple[KernelUsage, ...]:
     """Replay a job's trace on its task's module and write the result as a shared library.
+
+    Returns:
+        What its kernels take; nothing for a CPU.
 
     Raises:
         PrunedError: it was compiled for a GPU, and is not worth a measurement.
@@ -59,10 +63,10 @@ def compile_library(module: Any, target: Any, job: BuildJob) -> None:
         module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
     if not is_cuda:
         tvm.tirx.build(module, target=target).export_library(job.library)
-    elif is_tuned:
-        build_cuda(module, target, job.library, is_new=lambda code: _other_owner(job, code))
-    else:
-        build_cuda(schedule_by_default(module, target), target, job.library, is_new=None)
+        return ()
+    if is_tuned:
+        return build_cuda(module, target, job.library, is_new=lambda code: _other_owner(job, code))
+    return build_cuda(schedule_by_default(module, target), target, job.library, is_new=None)
 
 
 def _other_owner(job: BuildJob, code: str) -> str | None:

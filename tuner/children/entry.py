@@ -12,6 +12,8 @@ import threading
 import traceback
 from multiprocessing.connection import Connection
 
+from tune_farm.tuner.children import last_act
+
 
 def main(config_text: str) -> None:
     """Set up this process as `config_text` (JSON of `Child`) says, then serve its role."""
@@ -27,7 +29,7 @@ def main(config_text: str) -> None:
     try:
         importlib.import_module(config["role"]).serve(Connection(config["channel"]))
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        os.killpg(0, signal.SIGKILL)  # the parent is gone: whatever we started goes with us
+        _end()
     except BaseException:  # noqa: BLE001 - the top of the process: it reports and dies
         traceback.print_exc()
         sys.stderr.flush()
@@ -38,4 +40,10 @@ def _die_with_parent(lifeline: int) -> None:
     # Nothing is ever written to it: the read returns when the last holder of the other end, our
     # parent, is gone, however it died. (PDEATHSIG would fire when the spawning *thread* ends.)
     os.read(lifeline, 1)
-    os.killpg(0, signal.SIGKILL)  # we lead our own session: a compiler we started goes with us
+    _end()
+
+
+def _end() -> None:
+    """The parent is gone: leave in order, if there is one to keep, with whatever we started."""
+    last_act.perform()
+    os.killpg(0, signal.SIGKILL)  # we lead our own session

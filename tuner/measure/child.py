@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,14 @@ from tune_farm.tuner.types import Failed, Fault, Outcome
 
 def serve(connection: Connection[Any, Any]) -> None:
     """Answer measure jobs until the channel closes."""
-    import tvm  # noqa: F401 - the light runtime: TVM_USE_RUNTIME_LIB is set at birth
+    import tvm  # the light runtime: TVM_USE_RUNTIME_LIB is set at birth
 
+    serve_on(connection, Bench(tvm.cpu(), run_fault=_run_error))
+
+
+def serve_on(connection: Connection[Any, Any], bench: Bench) -> None:
+    """Say that it is ready, then answer until the channel closes."""
     connection.send(ChildReady(cores=tuple(sorted(os.sched_getaffinity(0)))))
-    bench = Bench()
     while True:
         connection.send(bench.measure(connection.recv()))
 
@@ -32,10 +37,20 @@ def serve(connection: Connection[Any, Any]) -> None:
 class Bench:
     """Holds one task's inputs and reference, and runs libraries on fresh copies of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: Any, *, run_fault: Callable[[str], tuple[Fault, bool]]) -> None:
+        """Begin with no task.
+
+        Args:
+            device: TVM's.
+            run_fault: what an error message of a run says: the fault, and whether this process can
+                do nothing more.
+        """
+        self._device = device
+        self._run_fault = run_fault
         self._task_id = ""  #: what the buffers below belong to
         self._inputs: list[NDArray[np.generic]] = []
         self._reference: list[NDArray[np.generic]] = []
+        self._tensors: list[Any] = []  #: on the device, filled anew for each run
 
     def measure(self, job: MeasureJob) -> MeasureDone:
         """Load, check, then time one library; only this process's death is not an answer."""
@@ -54,16 +69,22 @@ class Bench:
                 return _done(Failed(fault=Fault.WRONG_RESULT, detail=wrong), started, checked)
             if job.timing is None:
                 return _done(None, started, checked)
-            arguments = self._fresh_arguments(job)
+            arguments = self._arguments(job)
             cores: set[int] = set()
-            outcome = Stopwatch(module, arguments).time(job.timing, job.incumbent_seconds, cores)
+            stopwatch = Stopwatch(module, arguments, self._device)
+            outcome = stopwatch.time(job.timing, job.incumbent_seconds, cores)
         except Exception as problem:  # noqa: BLE001 - an error that the operator itself raised
-            return _done(Failed(fault=Fault.RUN_ERROR, detail=str(problem)), started, started)
+            fault, is_lasting = self._run_fault(str(problem))
+            done = _done(Failed(fault=fault, detail=str(problem)), started, started)
+            return replace(done, is_broken=is_lasting)
         return _done(outcome, started, checked, tuple(sorted(cores)))
 
     def _check(self, job: MeasureJob, function: Any) -> str | None:
         if job.makes_reference:
             self._make_reference(job, function)
+            return None
+        if not job.reference:
+            function(*self._arguments(job))
             return None
         self._load(job)
         outputs = self._run_once(job, function)
@@ -78,7 +99,7 @@ class Bench:
         return None
 
     def _make_reference(self, job: MeasureJob, function: Any) -> None:
-        self._task_id = job.task_id
+        self._begin(job)
         for positive in (False, True):
             self._inputs = make_inputs(job.arguments, task_id=job.task_id, positive=positive)
             self._reference = self._run_once(job, function)
@@ -95,8 +116,12 @@ class Bench:
         with np.load(job.reference) as stored:
             positive = bool(stored["positive"])
             self._reference = [stored[f"arr_{i}"] for i in range(len(stored.files) - 1)]
+        self._begin(job)
         self._inputs = make_inputs(job.arguments, task_id=job.task_id, positive=positive)
+
+    def _begin(self, job: MeasureJob) -> None:
         self._task_id = job.task_id
+        self._tensors = []
 
     def _run_once(self, job: MeasureJob, function: Any) -> list[NDArray[np.generic]]:
         arguments = self._fresh_arguments(job)
@@ -107,15 +132,31 @@ class Bench:
             if spec.is_output
         ]
 
+    def _arguments(self, job: MeasureJob) -> list[Any]:
+        import tvm
+
+        if job.reference:
+            return self._fresh_arguments(job)
+        # A sentinel's, which has no inputs: the task's buffers stay as they are.
+        return [tvm.runtime.tensor(poisoned(spec), self._device) for spec in job.arguments]
+
     def _fresh_arguments(self, job: MeasureJob) -> list[Any]:
-        # A candidate may overwrite its inputs: each gets copies of its own.
+        # A candidate may overwrite its inputs: each run finds them as they were.
         import tvm
 
         inputs: Iterator[NDArray[np.generic]] = iter(self._inputs)
-        return [
-            tvm.runtime.tensor(poisoned(spec) if spec.is_output else next(inputs), tvm.cpu())
-            for spec in job.arguments
-        ]
+        arrays = [poisoned(spec) if spec.is_output else next(inputs) for spec in job.arguments]
+        if not self._tensors:
+            self._tensors = [tvm.runtime.tensor(array, self._device) for array in arrays]
+        else:
+            for tensor, array in zip(self._tensors, arrays, strict=True):
+                tensor.copyfrom(array)
+        return self._tensors
+
+
+def _run_error(message: str) -> tuple[Fault, bool]:
+    """On a CPU an error that an operator raises is its own, and leaves the process sound."""
+    return Fault.RUN_ERROR, False
 
 
 def _done(

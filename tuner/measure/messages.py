@@ -31,7 +31,7 @@ class MeasureJob:
     arguments: tuple[TensorSpec, ...]
     reduction_length: int
     library: str
-    reference: str  # .npz with the right outputs; written by the job that makes it
+    reference: str  # .npz with the right outputs, by the job that makes it; "": of a sentinel, none
     checks: bool  # else it is run once before it is timed, and its output is anybody's guess
     makes_reference: bool  # this is the untuned operator: write the reference instead of checking
     timing: Timing | None  # None: do not time
@@ -46,3 +46,4 @@ class MeasureDone:
     cores_used: tuple[int, ...]
     check_seconds: float
     measure_seconds: float
+    is_broken: bool = False  # this child can do nothing more on its device

@@ -5,17 +5,22 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
 
 from tune_farm.tuner.children.spawn import Birth, Child, ChildDiedError, ChildSilentError
 from tune_farm.tuner.interfaces import Artifact, RunReport
+from tune_farm.tuner.measure.guard import Guard, NoGuard, NotYetError
 from tune_farm.tuner.measure.messages import ChildReady, MeasureDone, MeasureJob, Timing
 from tune_farm.tuner.types import Failed, Fault, Outcome, StageSeconds, Task
 
 _START_TIMEOUT_SECONDS = 60.0
+#: A device that was broken takes no child until all that were on it are gone.
+_RECOVERY_SECONDS = 15.0
+_RETRY_SECONDS = 0.2
+#: For a sentinel, whose first call may have to wait for a context and its memory.
+_SENTINEL_TIMEOUT_SECONDS = 20.0
 #: The child for real devices: TVM's runtime.
 REAL_CHILD = "tune_farm.tuner.measure.child"
 #: Signals by which an operator ends its process itself; any other end is not its doing.
@@ -27,29 +32,6 @@ _FAULT_BY_SIGNAL = {
     signal.SIGABRT: Fault.RUN_ERROR,
     signal.SIGTRAP: Fault.RUN_ERROR,
 }
-
-
-class Guard(Protocol):
-    """What a device asks for when a child comes and goes."""
-
-    def greet(self, child: Child) -> None:
-        """Let a new child begin, or raise why it may not."""
-        ...
-
-    def part(self, child: Child) -> None:
-        """End a child, busy or not."""
-        ...
-
-
-class NoGuard:
-    """Of a CPU: nothing has to be asked, and a child may be killed at any time."""
-
-    def greet(self, child: Child) -> None:
-        """Let it begin."""
-
-    def part(self, child: Child) -> None:
-        """End it."""
-        child.kill()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +80,8 @@ class ChildRunner:
         self._task: Task | None = None
         self._baseline_seconds: float | None = None
         self.timing = options.timing  #: how the next `run` calls time; its owner may change it
-        self._child = self._new_child()
+        self._born_at = 0.0
+        self._child: Child | None = self._new_child()
 
     def select(self, task: Task, baseline_seconds: float | None) -> None:
         """Name the task that the next `run` calls are about.
@@ -115,10 +98,21 @@ class ChildRunner:
         """Whether the selected task's right outputs are known on this machine."""
         return self._reference().exists()
 
-    def run(self, artifact: Artifact, *, incumbent_seconds: float | None) -> RunReport:
-        """Check, then time one artifact; the untuned one writes the reference instead."""
+    def run(
+        self, artifact: Artifact, *, incumbent_seconds: float | None, alone: bool = False
+    ) -> RunReport:
+        """Check, then time one artifact; the untuned one writes the reference instead.
+
+        What another client's fault disturbed is `Failed(CONTENDED)`, whatever came of it here.
+
+        Args:
+            artifact: of the selected task.
+            incumbent_seconds: the task's best so far.
+            alone: while no other client uses the device.
+        """
         makes = artifact.candidate.is_untuned and not self.has_reference
-        done = self._ask(self._job(artifact, makes, self.timing, incumbent_seconds))
+        with self._guard.turn(alone=alone, meanwhile=self.rest):
+            done = self._ask(self._job(artifact, makes, self.timing, incumbent_seconds))
         assert done.outcome is not None
         return RunReport(
             outcome=done.outcome,
@@ -128,13 +122,45 @@ class ChildRunner:
 
     def make_reference(self, artifact: Artifact) -> Failed | None:
         """Run the untuned artifact once, for its outputs; return why that failed, if it did."""
-        outcome = self._ask(self._job(artifact, True, None, None)).outcome
+        with self._guard.turn(alone=False, meanwhile=self.rest):
+            outcome = self._ask(self._job(artifact, True, None, None)).outcome
         assert outcome is None or isinstance(outcome, Failed)
         return outcome
 
+    def time_sentinel(
+        self, task: Task, library: Path, timing: Timing, *, alone: bool = False
+    ) -> Outcome:
+        """Time a task that has no inputs, beside the selected one; its output is not looked at."""
+        assert all(argument.is_output for argument in task.arguments), task.name
+        job = MeasureJob(
+            task_id=task.id,
+            arguments=task.arguments,
+            reduction_length=task.reduction_length,
+            library=str(library),
+            reference="",
+            checks=False,
+            makes_reference=False,
+            timing=timing,
+            incumbent_seconds=None,
+        )
+        with self._guard.turn(alone=alone, meanwhile=self.rest):
+            outcome = self._ask(job).outcome
+        assert outcome is not None
+        return outcome
+
+    def rest(self) -> None:
+        """While there is nothing to do: let go of a device that somebody else broke."""
+        if self._child is not None and self._guard.is_broken_since(self._born_at):
+            self._end_child()
+
     def close(self) -> None:
         """End the child; safe to call twice."""
-        self._guard.part(self._child)
+        self._end_child()
+
+    def _end_child(self) -> None:
+        if self._child is not None:
+            self._guard.part(self._child)
+            self._child = None
 
     def _job(
         self,
@@ -161,11 +187,34 @@ class ChildRunner:
         return self._scratch / f"reference-{self._task.id}.npz"
 
     def _ask(self, job: MeasureJob) -> MeasureDone:
+        self.rest()
+        if self._child is None:
+            self._child = self._new_child()
         started = time.monotonic()
+        done, is_lost = self._answer(self._child, job, started)
+        theirs = self._guard.disturbed_since(started)
+        if theirs is not None:
+            # Who broke the device is not told: whatever ran meanwhile is measured again.
+            done = replace(done, outcome=Failed(fault=Fault.CONTENDED, detail=theirs))
+            if is_lost:
+                self._end_child()
+        elif is_lost:
+            assert isinstance(done.outcome, Failed)
+            self._drop_child(done.outcome.detail.partition("\n")[0], breaks=done.is_broken)
+        return done
+
+    def _drop_child(self, cause: str, *, breaks: bool) -> None:
+        """End a child that is lost; those beside it are disturbed until it is gone."""
+        self._guard.disturb(cause, breaks=breaks)
+        self._end_child()
+        self._guard.disturb(cause, breaks=False)
+
+    def _answer(self, child: Child, job: MeasureJob, started: float) -> tuple[MeasureDone, bool]:
+        """What a child answers, and whether it is of no more use."""
         limit = self._timeout_seconds(job)
         try:
-            self._child.send(job)
-            answer = self._child.receive(limit)
+            child.send(job)
+            answer = child.receive(limit)
         except ChildSilentError:
             detail = f"stopped after {limit:.1f} s"
             outcome: Outcome = Failed(fault=Fault.RUN_TIMEOUT, detail=detail)
@@ -175,17 +224,16 @@ class ChildRunner:
             outcome = Failed(fault=fault, detail=death.detail)
         else:
             assert isinstance(answer, MeasureDone)
-            return answer
-        self._guard.part(self._child)
-        self._child = self._new_child()
-        return MeasureDone(
-            outcome=outcome,
-            cores_used=(),
-            check_seconds=time.monotonic() - started,
-            measure_seconds=0.0,
+            return answer, answer.is_broken
+        elapsed = time.monotonic() - started
+        done = MeasureDone(
+            outcome=outcome, cores_used=(), check_seconds=elapsed, measure_seconds=0.0
         )
+        return done, True
 
     def _timeout_seconds(self, job: MeasureJob) -> float:
+        if not job.reference:
+            return _SENTINEL_TIMEOUT_SECONDS
         if job.makes_reference or self._baseline_seconds is None:
             return self._options.baseline_timeout_seconds
         if self._options.timeout_seconds is not None:
@@ -195,8 +243,31 @@ class ChildRunner:
         return 3.0 + 3.0 * calls * self._baseline_seconds
 
     def _new_child(self) -> Child:
+        deadline = time.monotonic() + _RECOVERY_SECONDS
+        while True:
+            child = self._birth()
+            try:
+                self._guard.greet(child)
+                ready = child.receive(_START_TIMEOUT_SECONDS)
+                break
+            except NotYetError as not_yet:
+                self._guard.part(child)
+                if time.monotonic() > deadline:
+                    raise (not_yet.__cause__ or not_yet) from None
+                time.sleep(_RETRY_SECONDS)
+            except BaseException:
+                self._guard.part(child)
+                raise
+        assert isinstance(ready, ChildReady)
+        if ready.cores != tuple(sorted(self._cores)):
+            self._guard.part(child)
+            raise ChildDiedError(None, f"the share is not in force: {ready.cores} != {self._cores}")
+        return child
+
+    def _birth(self) -> Child:
         self._born += 1
-        child = Child(
+        self._born_at = time.monotonic()
+        return Child(
             Birth(
                 role=self._role,
                 name=f"{self._name}-measure-{self._born}",
@@ -206,14 +277,3 @@ class ChildRunner:
                 environment={"TVM_USE_RUNTIME_LIB": "1", **self._environment},
             )
         )
-        try:
-            self._guard.greet(child)
-            ready = child.receive(_START_TIMEOUT_SECONDS)
-        except BaseException:
-            self._guard.part(child)
-            raise
-        assert isinstance(ready, ChildReady)
-        if ready.cores != tuple(sorted(self._cores)):
-            self._guard.part(child)
-            raise ChildDiedError(None, f"the share is not in force: {ready.cores} != {self._cores}")
-        return child

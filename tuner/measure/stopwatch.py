@@ -21,9 +21,10 @@ _PROCESSOR_FIELD = 38
 class Stopwatch:
     """Times `module`'s `main` on given arguments, which have been through one call already."""
 
-    def __init__(self, module: Any, arguments: Sequence[Any]) -> None:
+    def __init__(self, module: Any, arguments: Sequence[Any], device: Any) -> None:
         self._module = module
         self._arguments = arguments
+        self._device = device  #: TVM's; a GPU is timed by its own clock
 
     def time(self, timing: Timing, incumbent_seconds: float | None, cores: set[int]) -> Outcome:
         """Time the operator.
@@ -52,15 +53,15 @@ class Stopwatch:
         return Measured(repeats_seconds=tuple(repeats), stopped_early=stopped_early)
 
     def _evaluate(self, number: int, repeat: int) -> list[float]:
-        import tvm
-
-        evaluator = self._module.time_evaluator("main", tvm.cpu(), number=number, repeat=repeat)
+        evaluator = self._module.time_evaluator("main", self._device, number=number, repeat=repeat)
         return [float(seconds) for seconds in evaluator(*self._arguments).results]
 
     def _call_seconds(self) -> float:
         function = self._module["main"]
+        self._device.sync()
         started = time.perf_counter()
         function(*self._arguments)
+        self._device.sync()
         return time.perf_counter() - started
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from pathlib import Path
 from tune_farm.client.share.mps.errors import MpsError, MpsProblem
 
 BINARY = "nvidia-cuda-mps-control"
+#: Where a daemon listens that nobody told otherwise (NVIDIA's MPS documentation).
+USUAL_PIPES = Path("/tmp/nvidia-mps")  # noqa: S108
 PIPE_DIRECTORY = "CUDA_MPS_PIPE_DIRECTORY"
 _DEADLINE_SECONDS = 5.0
 _NO_DAEMON = re.compile(r"cannot find mps control daemon|connect.*(failed|refused)", re.IGNORECASE)
@@ -178,25 +181,25 @@ def run(
     Raises:
         TimeoutError: it did not end in time; it was killed, with all it started.
     """
-    process = subprocess.Popen(  # noqa: S603 - an argument list, and no shell
-        list(command),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=dict(environment),
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        said, _ = process.communicate(stdin, timeout=timeout_seconds)
-    except subprocess.TimeoutExpired:
-        raise TimeoutError(f"{command[0]} did not end") from None
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, 9)
-            process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                stream.close()
-    return said
+    # A file, and no pipe: a daemon may keep open what the command that started it wrote to.
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(  # noqa: S603 - an argument list, and no shell
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            start_new_session=True,
+        )
+        try:
+            process.communicate(stdin.encode(), timeout=timeout_seconds)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"{command[0]} did not end") from None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, 9)
+                process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
+        said.seek(0)
+        return said.read().decode(errors="replace")

@@ -17,6 +17,7 @@ from tune_farm.client.devices.granted import VISIBLE, GpuPlace
 from tune_farm.client.share.mps.control import (
     BINARY,
     PIPE_DIRECTORY,
+    USUAL_PIPES,
     Control,
     find_binary,
     run,
@@ -26,13 +27,15 @@ from tune_farm.client.share.mps.errors import MpsError, MpsProblem
 LOG_DIRECTORY = "CUDA_MPS_LOG_DIRECTORY"
 PERCENTAGE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 PARTITION = "CUDA_MPS_SM_PARTITION"
+MEMORY = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
 #: Inherited, they would bind the daemon, and with it all clients.
 _OF_CLIENTS = (
     PERCENTAGE,
     PARTITION,
     "CUDA_MPS_CLIENT_PRIORITY",
-    "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+    MEMORY,
 )
+_FOLDER, _ROOT = "tf-mps-", "/tmp"  # noqa: S108 - made private by mkdtemp
 _START_SECONDS = 10.0
 _STOP_SECONDS = 5.0
 _POLL_SECONDS = 0.02
@@ -50,39 +53,52 @@ class Daemon:
     visible: str  # CUDA_VISIBLE_DEVICES of its clients: what it itself was started with, or nothing
     folder: Path | None = None  # of pipes and logs, ours to remove
 
-    def environment(self, percent: float | None, partition: str | None = None) -> dict[str, str]:
+    def environment(
+        self,
+        percent: float | None,
+        partition: str | None = None,
+        memory_bytes: int | None = None,
+    ) -> dict[str, str]:
         """What a client is born with.
 
         Args:
             percent: its share; None: what the daemon gives.
             partition: its static partition.
+            memory_bytes: what it may allocate; None: what is there.
         """
         found = {PIPE_DIRECTORY: str(self.control.pipe_directory), VISIBLE: self.visible}
         if percent is not None:
             found[PERCENTAGE] = f"{percent:g}"
         if partition is not None:
             found[PARTITION] = partition
+        if memory_bytes is not None:
+            found[MEMORY] = f"0={memory_bytes >> 20}M"  # of the one device that it sees
         return found
 
 
-def adopt_or_start(place: GpuPlace, environment: Mapping[str, str]) -> Daemon:
+def adopt_or_start(
+    place: GpuPlace, environment: Mapping[str, str], *, root: Path | None = None
+) -> Daemon:
     """The daemon for a device.
 
-    One that the environment names is adopted, or refused with the reason: starting another beside
-    it would time-slice the GPU between the two.
+    One that the environment names, or that listens where daemons usually do, is adopted, or
+    refused with the reason: another beside it would have the two time-slice the GPU.
 
     Args:
         place: the device.
         environment: of this process.
+        root: short and node-local; the folder of a new daemon is made there. None: in /tmp.
 
     Raises:
         MpsError: the daemon named is not usable, or none can be started.
     """
     binary = find_binary(environment.get("PATH"))
     named = environment.get(PIPE_DIRECTORY)
+    if not named and process_of(USUAL_PIPES) is not None:
+        named = str(USUAL_PIPES)
     if named:
         return adopt(place, Control(pipe_directory=Path(named), binary=binary))
-    return start(place, binary, environment)
+    return start(place, binary, environment, root=root)
 
 
 def adopt(place: GpuPlace, control: Control) -> Daemon:
@@ -92,7 +108,7 @@ def adopt(place: GpuPlace, control: Control) -> Daemon:
         MpsError: it is another user's, serves other devices, too, or does not answer.
     """
     folder = control.pipe_directory
-    process = _process_of(folder)
+    process = process_of(folder)
     if process is None:
         control.servers()  # says why: no daemon, or one that hangs
         raise MpsError(
@@ -121,7 +137,12 @@ def adopt(place: GpuPlace, control: Control) -> Daemon:
 
 
 def start(
-    place: GpuPlace, binary: str, environment: Mapping[str, str], *, static: bool = False
+    place: GpuPlace,
+    binary: str,
+    environment: Mapping[str, str],
+    *,
+    static: bool = False,
+    root: Path | None = None,
 ) -> Daemon:
     """Start a daemon for one device, in a folder of its own.
 
@@ -130,12 +151,13 @@ def start(
         binary: NVIDIA's control command.
         environment: of this process.
         static: with static partitions of SMs.
+        root: where the daemon's folder is made; None: in /tmp.
 
     Raises:
         MpsError: it does not start.
     """
     # Short, on this node, ours alone: the folder holds a socket, whose path may have 107 bytes.
-    folder = Path(tempfile.mkdtemp(prefix="tf-mps-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=root or _ROOT))
     pipes, logs = folder / "pipe", folder / "log"
     for each in (pipes, logs):
         each.mkdir(mode=0o700)
@@ -184,10 +206,21 @@ def stop(daemon: Daemon) -> None:
         shutil.rmtree(daemon.folder, ignore_errors=True)
 
 
+def stop_below(root: Path) -> None:
+    """End the daemons whose folders were made in `root`: nobody is left who could by name."""
+    for pipes in root.glob(f"{_FOLDER}*/pipe"):
+        process = process_of(pipes)
+        if process is not None:
+            with contextlib.suppress(MpsError):
+                Control(pipe_directory=pipes).quit()
+                _await_end(process.pid)
+            _kill(pipes)
+
+
 def _await(control: Control, said: str) -> psutil.Process:
     deadline = time.monotonic() + _START_SECONDS
     while True:
-        process = _process_of(control.pipe_directory)
+        process = process_of(control.pipe_directory)
         if process is not None and (control.pipe_directory / "control").exists():
             control.servers()  # it listens, or this says what it does instead
             return process
@@ -203,7 +236,7 @@ def _ceiling(control: Control) -> float:
     )
 
 
-def _process_of(folder: Path) -> psutil.Process | None:
+def process_of(folder: Path) -> psutil.Process | None:
     """The process that is the daemon of a pipe directory, if one of this machine is."""
     try:
         process = psutil.Process(int((folder / f"{BINARY}.pid").read_text()))
@@ -231,7 +264,7 @@ def _await_end(pid: int) -> None:
 
 def _kill(folder: Path) -> None:
     """The last resort: a daemon of ours that does not end by itself, and its server."""
-    process = _process_of(folder)
+    process = process_of(folder)
     if process is None:
         return
     with contextlib.suppress(psutil.Error):

@@ -17,6 +17,8 @@ from tune_farm.client.devices.cuda_driver import CudaDevice, CudaDriver, CudaErr
 from tune_farm.client.share.mps.control import Control
 from tune_farm.client.share.mps.errors import MpsError, MpsProblem
 
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached:
@@ -26,6 +28,7 @@ class Attached:
     devices: tuple[CudaDevice, ...]
     error_number: int = 0  # CUresult; nothing was given where it is not 0
     error: str = ""
+    visible: str | None = None  # CUDA_VISIBLE_DEVICES as it found it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +43,20 @@ class Expected:
 
 def attach() -> Attached:
     """Make this process a client, and say what it got."""
+    visible = os.environ.get(_VISIBLE)
     try:
         driver = CudaDriver()
         driver.attach()
         devices = driver.devices()
     except CudaError as error:
-        return Attached(pid=os.getpid(), devices=(), error_number=error.number, error=str(error))
-    return Attached(pid=os.getpid(), devices=devices)
+        return Attached(
+            pid=os.getpid(),
+            devices=(),
+            error_number=error.number,
+            error=str(error),
+            visible=visible,
+        )
+    return Attached(pid=os.getpid(), devices=devices, visible=visible)
 
 
 def serve(connection: Connection[Any, Any]) -> None:
@@ -69,13 +79,24 @@ def verify(attached: Attached, expected: Expected, control: Control) -> int:
     Raises:
         MpsError: the share is not in force.
     """
+    # Not above: a child that attaches imports this module, and needs nothing of that one.
+    from tune_farm.client.share.mps.diagnosis import refused, unseen
+
     if attached.error:
-        raise _refused(attached, control)
+        raise refused(
+            attached.error_number,
+            attached.error,
+            visible=attached.visible,
+            uuid=expected.uuid,
+            control=control,
+        )
     (device, *others) = attached.devices
     if others or not same_device(device.uuid, expected.uuid):
         found = ", ".join(each.uuid for each in attached.devices)
+        where = f"the MPS daemon in {control.pipe_directory}"
+        why = unseen(attached.visible, expected.uuid, where)
         raise MpsError(
-            MpsProblem.WRONG_DEVICE, f"the client got {found} instead of {expected.uuid}"
+            MpsProblem.WRONG_DEVICE, f"the client got {found} instead of {expected.uuid}: {why}"
         )
     most = expected.sms or math.ceil(expected.percent / 100 * expected.total)
     visible = device.sm_count
@@ -85,11 +106,19 @@ def verify(attached: Attached, expected: Expected, control: Control) -> int:
             f"the client may use {visible} of {expected.total} SMs, not the "
             f"{most} of {expected.percent:g}%",
         )
-    _require_client(attached.pid, control)
+    server = _server_of(attached.pid, control)
+    ceiling = control.percentage(server)
+    if expected.sms is None and ceiling < expected.percent:
+        raise MpsError(
+            MpsProblem.CAPPED,
+            f"you run under a cap of {ceiling:g}% ({visible} of {expected.total} SMs) that the MPS "
+            f"daemon in {control.pipe_directory} sets, not at the {expected.percent:g}% asked for",
+        )
     return visible
 
 
-def _require_client(pid: int, control: Control) -> None:
+def _server_of(pid: int, control: Control) -> int:
+    """The server that a process is a client of."""
     servers = control.servers()
     names = pids_of(pid)
     for server in servers:
@@ -97,30 +126,12 @@ def _require_client(pid: int, control: Control) -> None:
             status = control.status(server)
             if status != "ACTIVE":
                 raise MpsError(MpsProblem.FAULT, f"the MPS server {server} is in state {status}")
-            return
+            return server
     raise MpsError(
         MpsProblem.NOT_ATTACHED,
         f"process {pid} is no client of the MPS daemon in {control.pipe_directory}: it would run "
         "on the whole GPU",
     )
-
-
-def _refused(attached: Attached, control: Control) -> MpsError:
-    where = f"the MPS daemon in {control.pipe_directory}"
-    problem = MpsError.of_cuda(attached.error_number, "").problem
-    if problem is MpsProblem.FAULT:
-        where = f"{_state(control)} of {where}"
-    elif problem is MpsProblem.FULL:
-        count = sum(len(control.clients(server)) for server in control.servers())
-        where = f"{where} has {count} clients"
-    return MpsError.of_cuda(attached.error_number, f"{attached.error}; {where}")
-
-
-def _state(control: Control) -> str:
-    servers = control.servers()
-    if not servers:
-        return "there is no server"
-    return ", ".join(f"server {pid} is {control.status(pid)}" for pid in servers)
 
 
 def pids_of(pid: int, root: Path = Path("/proc")) -> frozenset[int]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tune_farm.client.share.mps.control import PIPE_DIRECTORY, Control, find_binary
+from tune_farm.client.share.mps.control import PIPE_DIRECTORY, USUAL_PIPES, Control, find_binary
 from tune_farm.client.share.mps.errors import MpsError, MpsProblem
 
-#: Where a daemon listens that nobody told otherwise (NVIDIA's MPS documentation).
-_USUAL = Path("/tmp/nvidia-mps")  # noqa: S108
+#: Why a share seems to have no effect.
+UTILIZATION = (
+    "utilization, as nvidia-smi shows it, is the part of the time in which any kernel ran: 99% at "
+    "a share of 1%, too; a share shows in the SMs that a client sees ('tune-farm doctor --full')"
+)
 _BRIEFLY = {MpsProblem.NO_BINARY: "no control command", MpsProblem.NO_DAEMON: "no daemon"}
 
 
@@ -19,7 +22,7 @@ def look(environment: Mapping[str, str]) -> str:
     Raises:
         MpsError: there is none, or it does not answer as it should.
     """
-    folder = Path(environment.get(PIPE_DIRECTORY) or _USUAL)
+    folder = Path(environment.get(PIPE_DIRECTORY) or USUAL_PIPES)
     control = Control(pipe_directory=folder, binary=find_binary(environment.get("PATH")))
     servers = control.servers()
     clients = sum(len(control.clients(server)) for server in servers)

@@ -28,13 +28,11 @@ def shares(machine: GpuMachine, **environment: str) -> list[tuple[str, str, str]
 
 
 def test_half_of_a_gpu_is_proven_and_nothing_stays(gpu_machine: GpuMachine) -> None:
-    before = set(Path("/tmp").glob("tf-mps-*"))
-
     ((status, detail, remedy),) = shares(gpu_machine)
 
     assert (status, remedy) == ("ok", "")
     assert detail == "50% gives 66 of 132 SMs, proven by a client of a daemon of its own"
-    assert set(Path("/tmp").glob("tf-mps-*")) == before
+    assert not gpu_machine.mps_processes()
 
 
 def test_a_share_of_a_mig_instance_is_proven_too(gpu_machine: GpuMachine) -> None:
@@ -90,3 +88,42 @@ def test_a_gpu_that_somebody_holds_alone(gpu_machine: GpuMachine) -> None:
     assert status == "failed"
     assert "(46)" in detail
     assert "compute mode" in remedy
+
+
+_NOTES = """
+import json, os
+from tune_farm.client.doctor.gpu_checks import gpu_checks
+print(json.dumps([(check.name, check.status.value, check.detail, check.remedy)
+                  for check in gpu_checks(os.environ, full=False)]))
+"""
+
+
+def notes(machine: GpuMachine) -> dict[str, tuple[str, str, str]]:
+    """What is said of the GPU itself."""
+    rows = json.loads(machine.python(_NOTES))
+    return {row[0]: tuple(row[1:]) for row in rows if row[0].startswith("cuda:0")}
+
+
+def test_what_disturbs_timings_is_noted_with_its_remedy(gpu_machine: GpuMachine) -> None:
+    nobody = 1 << 22  # above the largest number that Linux gives a process
+    clocks: dict[str, int | str] = {"clock.sm": 1200, "clock.sm.most": 1980, "clock.reasons": 0x25}
+    memory: dict[str, int | str] = {"ecc": 1, "ecc.corrected": 9, "ecc.uncorrected": 3}
+    card = Card(uuid=GPU, processes=f"{nobody}:-", more={**clocks, **memory})
+    gpu_machine.cards(card)
+
+    found = notes(gpu_machine)
+
+    held = "held down by power cap and thermal slowdown (software): 1200 of 1980 MHz"
+    assert [row[:2] for row in found.values()] == [
+        ("note", f"1 of others compute there: {nobody}"),
+        ("note", held),
+        ("note", "3 uncorrectable memory errors since the driver was loaded"),
+    ]
+    assert all(remedy for _, _, remedy in found.values())
+
+
+def test_a_calm_gpu_has_no_notes(gpu_machine: GpuMachine) -> None:
+    calm: dict[str, int | str] = {"clock.reasons": 0x1, "ecc": 1, "ecc.uncorrected": 0}
+    gpu_machine.cards(Card(uuid=GPU, more=calm))
+
+    assert notes(gpu_machine) == {}

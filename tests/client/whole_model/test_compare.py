@@ -20,6 +20,7 @@ from tune_farm.client.whole_model.compare import (
     PairedRepeats,
     compare_whole_model,
 )
+from tune_farm.tuner.measure.guard import NoGuard
 from tune_farm.tuner.types import Share
 
 CORE = min(os.sched_getaffinity(0))
@@ -60,7 +61,11 @@ def job(tmp_path: Path) -> ModelJob:
 @pytest.mark.slow
 def test_both_builds_are_run_in_pairs_and_agree(job: ModelJob, tmp_path: Path) -> None:
     comparison = compare_whole_model(
-        job, slot=SLOT, scratch=tmp_path, repeats=PairedRepeats(least=2, most=4, seconds=60.0)
+        job,
+        slot=SLOT,
+        guard=NoGuard(),
+        scratch=tmp_path,
+        repeats=PairedRepeats(least=2, most=4, seconds=60.0),
     )
 
     assert comparison.agreement == Agreement(
@@ -75,7 +80,7 @@ def test_both_builds_are_run_in_pairs_and_agree(job: ModelJob, tmp_path: Path) -
 def test_unchecked_builds_are_timed_all_the_same(job: ModelJob, tmp_path: Path) -> None:
     repeats = PairedRepeats(least=1, most=1)
     comparison = compare_whole_model(
-        job, slot=SLOT, scratch=tmp_path, repeats=repeats, checks=False
+        job, slot=SLOT, guard=NoGuard(), scratch=tmp_path, repeats=repeats, checks=False
     )
 
     assert comparison.agreement is None
@@ -90,6 +95,7 @@ def test_a_model_that_does_not_build_says_which_and_why(job: ModelJob, tmp_path:
         compare_whole_model(
             replace(job, given=replace(job.given, module=str(broken))),
             slot=SLOT,
+            guard=NoGuard(),
             scratch=tmp_path,
             repeats=PairedRepeats(),
         )

@@ -174,6 +174,23 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) {
   *bytes = megabytes ? (size_t)megabytes << 20 : (size_t)number(devices[device].prefix, "memory", 0);
   return SUCCESS;
 }
+/* What an H100 answers; attribute.N of the machine's file says otherwise. */
+static long usual(int attribute) {
+  switch (attribute) {
+    case 1: return 1024;      /* threads of a block */
+    case 10: return 32;       /* of a warp */
+    case 13: return 1830000;  /* kilohertz */
+    case 36: return 2619000;  /* kilohertz of the memory */
+    case 37: return 5120;     /* bits of its bus */
+    case 38: return 52428800; /* bytes of L2 */
+    case 39: return 2048;     /* threads of an SM */
+    case 81: return 233472;   /* bytes of shared memory of an SM */
+    case 82: return 65536;    /* its registers */
+    case 97: return 232448;   /* bytes of shared memory that a block can opt in to */
+    case 106: return 32;      /* blocks of an SM */
+    default: return 0;
+  }
+}
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
   char prefix[32], name[32], text[LINE];
   int major = 9, minor = 0;
@@ -189,7 +206,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     case MINOR: *value = minor; return SUCCESS;
     default:
       snprintf(name, sizeof name, "attribute.%d", attribute);
-      *value = (int)number(prefix, name, 0);
+      *value = (int)number(prefix, name, usual(attribute));
       return SUCCESS;
   }
 }
@@ -210,7 +227,10 @@ int cuCtxSetCurrent(void *context) {
 int cuCtxSynchronize(void) { return news(); }
 int cuGetErrorName(int error, const char **name) {
   switch (error) {
+    case 2: *name = "CUDA_ERROR_OUT_OF_MEMORY"; break;
+    case 46: *name = "CUDA_ERROR_DEVICE_UNAVAILABLE"; break;
     case NO_DEVICE: *name = "CUDA_ERROR_NO_DEVICE"; break;
+    case 205: *name = "CUDA_ERROR_MAP_FAILED"; break;
     case 719: *name = "CUDA_ERROR_LAUNCH_FAILED"; break;
     case 805: *name = "CUDA_ERROR_MPS_CONNECTION_FAILED"; break;
     case 806: *name = "CUDA_ERROR_MPS_RPC_FAILURE"; break;

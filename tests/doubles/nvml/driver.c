@@ -2,8 +2,8 @@
  *
  * Every answer is read, at the moment of the call, from the text file that NVML_DOUBLE names: lines of
  * "key value". A value "!N" makes the call that reads it return NVML's error N; a key that is missing
- * returns NOT_SUPPORTED. A test changes what the driver says by writing the file anew; what a program
- * creates here (MIG instances) is appended to it.
+ * returns NOT_SUPPORTED. A test changes what the driver says by writing the file anew; so does a program
+ * that creates or destroys MIG instances (mig.h).
  */
 #define _GNU_SOURCE
 #include <stdarg.h>
@@ -19,6 +19,7 @@ enum {
   NOT_FOUND = 6,
   INSUFFICIENT_SIZE = 7,
   LIBRARY_NOT_FOUND = 12,
+  IN_USE = 19,
   INSUFFICIENT_RESOURCES = 23,
 };
 enum { GPUS = 16, INSTANCES = 64, LINE = 512 };
@@ -28,15 +29,7 @@ typedef struct {
   int gpu;
   int instance; /* -1: the GPU itself */
 } Device;
-/* A GPU instance that was created here, and its profile. */
-typedef struct {
-  int gpu;
-  int instance;
-  unsigned profile;
-} Instance;
-
 static Device devices[GPUS][INSTANCES + 1];
-static Instance created[GPUS][INSTANCES];
 
 static Device *device_of(int gpu, int instance) {
   Device *device = &devices[gpu][instance + 1];
@@ -115,6 +108,8 @@ const char *nvmlErrorString(int result) {
     case NOT_SUPPORTED: return "Not Supported";
     case NO_PERMISSION: return "Insufficient Permissions";
     case NOT_FOUND: return "Not Found";
+    case IN_USE: return "In use by another client";
+    case INSUFFICIENT_RESOURCES: return "Insufficient Resources";
     default: return "an error of the double";
   }
 }
@@ -205,7 +200,7 @@ int nvmlDeviceGetTotalEccErrors(const Device *device, unsigned kind, unsigned co
 }
 int nvmlDeviceGetEccMode(const Device *device, unsigned *current, unsigned *pending) {
   int result = device_unsigned(device, "ecc", current);
-  *pending = *current;
+  if (result == SUCCESS) *pending = *current;
   return result;
 }
 
@@ -251,127 +246,5 @@ int nvmlDeviceGetMPSComputeRunningProcesses_v3(const Device *device, unsigned *c
   return processes(device, "mps_processes", count, found);
 }
 
-/* ---- MIG ---- */
-
-int nvmlDeviceGetMaxMigDeviceCount(const Device *device, unsigned *count) {
-  return device_unsigned(device, "mig.most", count);
-}
-int nvmlDeviceGetMigDeviceHandleByIndex(const Device *device, unsigned index, Device **instance) {
-  char value[LINE];
-  if (index >= INSTANCES) return INVALID_ARGUMENT;
-  int result = text(value, "gpu.%d.mig.%u.uuid", device->gpu, index);
-  if (result == NOT_SUPPORTED) return NOT_FOUND; /* a hole */
-  if (result != SUCCESS) return result;
-  *instance = device_of(device->gpu, (int)index);
-  return SUCCESS;
-}
-int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(const Device *instance, Device **device) {
-  if (instance->instance < 0) return INVALID_ARGUMENT;
-  *device = device_of(instance->gpu, -1);
-  return SUCCESS;
-}
-int nvmlDeviceGetGpuInstanceId(const Device *device, unsigned *id) {
-  return device_unsigned(device, "gi", id);
-}
-int nvmlDeviceGetComputeInstanceId(const Device *device, unsigned *id) {
-  return device_unsigned(device, "ci", id);
-}
-
-typedef struct {
-  unsigned multiprocessors, copy, decoders, encoders, jpeg, ofa, gpu_slices, compute_slices;
-  unsigned long long memory_mb;
-} Attributes;
-int nvmlDeviceGetAttributes_v2(const Device *device, Attributes *attributes) {
-  memset(attributes, 0, sizeof *attributes);
-  int result = device_unsigned(device, "sms", &attributes->multiprocessors);
-  if (result != SUCCESS) return result;
-  device_unsigned(device, "slices", &attributes->gpu_slices);
-  device_unsigned(device, "compute_slices", &attributes->compute_slices);
-  device_number(device, "memory_mb", &attributes->memory_mb);
-  return SUCCESS;
-}
-
-/* Profiles: gpu.N.profile.K.{id,name,slices,sms,memory_mb,most}, K as NVML numbers them. */
-typedef struct {
-  unsigned version, id, peer, slices, most, multiprocessors, copy, decoders, encoders, jpeg, ofa;
-  unsigned long long memory_mb;
-  char name[96];
-} Profile;
-static int profile_unsigned(int gpu, unsigned profile, const char *name, unsigned *number) {
-  char value[LINE];
-  int result = text(value, "gpu.%d.profile.%u.%s", gpu, profile, name);
-  if (result == SUCCESS) *number = (unsigned)atoi(value);
-  return result;
-}
-static int used_slots(int gpu, unsigned id) {
-  int used = 0;
-  char value[LINE];
-  for (int instance = 0; instance < INSTANCES; instance++)
-    if (text(value, "gpu.%d.mig.%d.profile_id", gpu, instance) == SUCCESS)
-      used += (unsigned)atoi(value) == id;
-  return used;
-}
-static int profile_of(int gpu, unsigned id, unsigned *profile) {
-  for (*profile = 0; *profile < 32; (*profile)++) {
-    unsigned found;
-    if (profile_unsigned(gpu, *profile, "id", &found) == SUCCESS && found == id) return SUCCESS;
-  }
-  return INVALID_ARGUMENT;
-}
-int nvmlDeviceGetGpuInstanceProfileInfoV(const Device *device, unsigned profile, Profile *info) {
-  char value[LINE];
-  unsigned memory = 0;
-  int result = profile_unsigned(device->gpu, profile, "id", &info->id);
-  if (result != SUCCESS) return result;
-  profile_unsigned(device->gpu, profile, "slices", &info->slices);
-  profile_unsigned(device->gpu, profile, "sms", &info->multiprocessors);
-  profile_unsigned(device->gpu, profile, "most", &info->most);
-  profile_unsigned(device->gpu, profile, "memory_mb", &memory);
-  info->memory_mb = memory;
-  result = text(value, "gpu.%d.profile.%u.name", device->gpu, profile);
-  return copied(result, value, info->name, sizeof info->name);
-}
-int nvmlDeviceGetGpuInstanceRemainingCapacity(const Device *device, unsigned id, unsigned *count) {
-  unsigned profile, most = 0;
-  int result = profile_of(device->gpu, id, &profile);
-  if (result != SUCCESS) return result;
-  profile_unsigned(device->gpu, profile, "most", &most);
-  int used = used_slots(device->gpu, id);
-  *count = most > (unsigned)used ? most - (unsigned)used : 0;
-  return SUCCESS;
-}
-int nvmlDeviceCreateGpuInstance(const Device *device, unsigned id, Instance **instance) {
-  char value[LINE];
-  unsigned profile, left;
-  int result = text(value, "gpu.%d.mig.create", device->gpu); /* who may */
-  if (result != SUCCESS && result != NOT_SUPPORTED) return result;
-  if ((result = profile_of(device->gpu, id, &profile)) != SUCCESS) return result;
-  nvmlDeviceGetGpuInstanceRemainingCapacity(device, id, &left);
-  if (!left) return INSUFFICIENT_RESOURCES;
-  for (int index = 0; index < INSTANCES; index++) {
-    if (text(value, "gpu.%d.mig.%d.uuid", device->gpu, index) == SUCCESS) continue;
-    created[device->gpu][index] = (Instance){device->gpu, index, profile};
-    *instance = &created[device->gpu][index];
-    return SUCCESS;
-  }
-  return INSUFFICIENT_RESOURCES;
-}
-int nvmlGpuInstanceCreateComputeInstance(const Instance *instance, unsigned slices, void **compute) {
-  unsigned sms = 0, memory = 0, all = 0, id = 0;
-  (void)slices;
-  profile_unsigned(instance->gpu, instance->profile, "id", &id);
-  profile_unsigned(instance->gpu, instance->profile, "sms", &sms);
-  profile_unsigned(instance->gpu, instance->profile, "slices", &all);
-  profile_unsigned(instance->gpu, instance->profile, "memory_mb", &memory);
-  FILE *file = fopen(getenv("NVML_DOUBLE"), "a");
-  if (!file) return NO_PERMISSION;
-  char prefix[64];
-  snprintf(prefix, sizeof prefix, "gpu.%d.mig.%d", instance->gpu, instance->instance);
-  fprintf(file, "%s.uuid MIG-%08d-created-%d\n", prefix, instance->instance, instance->gpu);
-  fprintf(file, "%s.profile_id %u\n%s.sms %u\n%s.slices %u\n", prefix, id, prefix, sms, prefix, all);
-  fprintf(file, "%s.compute_slices %u\n%s.memory_mb %u\n", prefix, all, prefix, memory);
-  fprintf(file, "%s.gi %d\n%s.ci 0\n", prefix, instance->instance + 1, prefix);
-  fclose(file);
-  *compute = (void *)instance;
-  return SUCCESS;
-}
+/* One translation unit: what is in there reads and writes the same file. */
+#include "mig.h"

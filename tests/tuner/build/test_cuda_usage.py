@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tune_farm.tuner.build.cuda_usage import BlockLimits, KernelUsage, usage_of, why_pruned
+from tune_farm.tuner.build.cuda_usage import BlockLimits, usage_of, why_pruned
+from tune_farm.tuner.types import KernelUsage
 
 SOURCE = """
 extern "C" __global__ void __launch_bounds__(224) main_kernel(float* __restrict__ a);

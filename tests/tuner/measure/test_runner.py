@@ -69,6 +69,11 @@ def baseline(runner: ChildRunner, task: Task, library: Path) -> RunReport:
     return report
 
 
+def pid_of(runner: ChildRunner) -> int:
+    assert runner._child is not None
+    return runner._child.pid
+
+
 def run(
     runner: ChildRunner, task: Task, library: Path, incumbent_seconds: float | None = None
 ) -> RunReport:
@@ -302,7 +307,7 @@ def test_a_library_takes_its_child_along_and_nothing_else(
             (native.KILL, Fault.WORKER_DIED, "died: SIGKILL"),
         ]
     ):
-        victim = runner._child.pid
+        victim = pid_of(runner)
 
         outcome = run(runner, task, native.native(tmp_path / f"bad{number}.so", body)).outcome
 
@@ -335,8 +340,9 @@ def test_a_share_that_is_not_in_force_is_refused(tmp_path: Path) -> None:
 
 def test_closing_twice_is_safe(tmp_path: Path) -> None:
     runner = open_runner(tmp_path)
+    child = pid_of(runner)
 
     runner.close()
     runner.close()
 
-    assert is_gone(runner._child.pid)
+    assert is_gone(child)

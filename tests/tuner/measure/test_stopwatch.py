@@ -38,7 +38,9 @@ class CountedModule:
 def test_an_operator_longer_than_a_repeat_is_called_once_a_repeat() -> None:
     module = CountedModule()
 
-    outcome = Stopwatch(module, ()).time(Timing(repeats=4, repeat_seconds=1e-12), None, set())
+    outcome = Stopwatch(module, (), tvm.cpu()).time(
+        Timing(repeats=4, repeat_seconds=1e-12), None, set()
+    )
 
     assert isinstance(outcome, Measured)
     assert module.calls == len(outcome.repeats_seconds) == 4
@@ -47,7 +49,7 @@ def test_an_operator_longer_than_a_repeat_is_called_once_a_repeat() -> None:
 def test_a_long_loser_is_called_once() -> None:
     module = CountedModule()
 
-    outcome = Stopwatch(module, ()).time(Timing(repeat_seconds=1e-12), 1e-12, set())
+    outcome = Stopwatch(module, (), tvm.cpu()).time(Timing(repeat_seconds=1e-12), 1e-12, set())
 
     assert isinstance(outcome, Measured)
     assert outcome.stopped_early
@@ -56,7 +58,9 @@ def test_a_long_loser_is_called_once() -> None:
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])
 def test_impossible_times_are_no_measurement(seconds: float) -> None:
-    outcome = Stopwatch(CountedModule((seconds,)), ()).time(Timing(repeats=2), None, set())
+    outcome = Stopwatch(CountedModule((seconds,)), (), tvm.cpu()).time(
+        Timing(repeats=2), None, set()
+    )
 
     assert isinstance(outcome, Failed)
     assert outcome.fault is Fault.BAD_TIMING
@@ -68,7 +72,7 @@ def test_a_real_operator_is_timed_on_the_cores_it_ran_on(tmp_path: Path) -> None
     arguments = [tvm.runtime.tensor(np.zeros(64, "float32"), tvm.cpu()) for _ in range(2)]
     cores: set[int] = set()
 
-    outcome = Stopwatch(tvm.runtime.load_module(str(library)), arguments).time(
+    outcome = Stopwatch(tvm.runtime.load_module(str(library)), arguments, tvm.cpu()).time(
         Timing(repeats=2, repeat_seconds=1e-4), None, cores
     )
 

@@ -34,15 +34,6 @@ PLACE = GpuPlace(
 )
 
 
-@pytest.fixture
-def pipes(gpu_machine: GpuMachine, tmp_path: Path) -> Iterator[Path]:
-    """A pipe directory short enough for a socket, of a daemon that a test may start."""
-    folder = Path(f"/tmp/tf-test-{os.getpid()}")
-    folder.mkdir()
-    yield folder
-    subprocess.run(["rm", "-rf", str(folder)], check=True)
-
-
 def begin(pipes: Path, **environment: str) -> None:
     """Start a daemon as somebody else would."""
     subprocess.run(
@@ -158,14 +149,13 @@ def test_an_answer_that_makes_no_sense_is_shown(
     assert caught.value.problem is MpsProblem.REFUSES
 
 
-def test_a_daemon_that_does_not_start_leaves_nothing(gpu_machine: GpuMachine) -> None:
+def test_a_daemon_that_does_not_start_leaves_nothing(gpu_machine: GpuMachine, pipes: Path) -> None:
     gpu_machine.mps(stillborn="Failed to start: mps is not supported on this device")
-    before = set(Path("/tmp").glob("tf-mps-*"))
 
     with pytest.raises(MpsError, match="not supported on this device"):
-        adopt_or_start(PLACE, os.environ)
+        adopt_or_start(PLACE, os.environ, root=pipes)
 
-    assert set(Path("/tmp").glob("tf-mps-*")) == before
+    assert not list(pipes.iterdir())
 
 
 def test_no_control_binary(gpu_machine: GpuMachine) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,41 +15,7 @@ from tune_farm.client.share.mps.errors import MpsError, MpsProblem
 from tune_farm.client.share.mps.handshake import Attached, Expected, pids_of, verify
 from tune_farm.tuner.children.spawn import Birth, Child
 
-
-@pytest.fixture
-def daemon(gpu_machine: GpuMachine) -> Iterator[Daemon]:
-    found = start(PLACE, BINARY, os.environ)
-    yield found
-    stop(found)
-
-
 Client = Callable[..., Attached]
-
-
-@pytest.fixture
-def client(tmp_path: Path, daemon: Daemon) -> Iterator[Client]:
-    """Starts a process under a share, which stays; what it says of itself."""
-    children: list[Child] = []
-
-    def begin(percent: float, partition: str | None = None, **environment: str) -> Attached:
-        child = Child(
-            Birth(
-                role="tune_farm.client.share.mps.handshake",
-                name=f"client-{len(children)}",
-                cores=tuple(sorted(os.sched_getaffinity(0))),
-                threads=1,
-                scratch=tmp_path,
-                environment={**daemon.environment(percent, partition), **environment},
-            )
-        )
-        children.append(child)
-        attached = child.receive(20)
-        assert isinstance(attached, Attached)
-        return attached
-
-    yield begin
-    for child in children:
-        child.kill()
 
 
 def expected(percent: float, sms: int | None = None) -> Expected:

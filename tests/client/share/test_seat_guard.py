@@ -11,12 +11,14 @@ import pytest
 from tests.client.share.mps.test_daemon import PLACE, UUID
 from tests.doubles.fixtures import GpuMachine
 from tests.tuner.records_of import candidate, plain_task
+from tune_farm.client.share.lane import Lane
 from tune_farm.client.share.mps.child import PATH, ROLE
 from tune_farm.client.share.mps.control import BINARY
 from tune_farm.client.share.mps.daemon import Daemon, start, stop
 from tune_farm.client.share.mps.errors import MpsError, MpsProblem
-from tune_farm.client.share.mps.guard import ShareGuard
 from tune_farm.client.share.mps.handshake import Expected
+from tune_farm.client.share.seat import GpuSeat
+from tune_farm.client.share.seat_guard import SeatGuard
 from tune_farm.client.sim.child import BEHAVIOR
 from tune_farm.tuner.interfaces import Artifact
 from tune_farm.tuner.measure.messages import Timing
@@ -25,6 +27,12 @@ from tune_farm.tuner.types import Failed, Fault, Measured
 
 CALM = json.dumps({"noise": 0.0, "busy": 0.0, "slowdown": 1.0})
 QUARTER = Expected(uuid=UUID, total=132, percent=25)
+
+
+def seat_of(daemon: Daemon) -> GpuSeat:
+    """A quarter of the GPU."""
+    born = tuple(daemon.environment(25).items())
+    return GpuSeat(expected=QUARTER, environment=born, control=daemon.control)
 
 
 @pytest.fixture
@@ -48,7 +56,7 @@ def runner_of(daemon: Daemon, scratch: Path, **environment: str) -> ChildRunner:
             BEHAVIOR: CALM,
             **environment,
         },
-        guard=ShareGuard(daemon=daemon, expected=QUARTER),
+        guard=SeatGuard(Lane(scratch / "lane", "quarter"), seat_of(daemon)),
     )
 
 
