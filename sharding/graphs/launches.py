@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from tune_farm.tuner.predictor.forecast.kernels import Kernel, KernelKind
 
 FLOAT_BYTES = 4
+_COLUMNS = 4096  # of a tensor whose shape does not matter, at most
 
 
 def linear(rows: int, depth: int, columns: int, *, has_bias: bool = True) -> Kernel:
@@ -44,8 +47,10 @@ def elementwise(rows: int, columns: int, operation: str, moved_bytes: int) -> Ke
 
 
 def added(elements: int) -> Kernel:
-    """The sum of two gradients: a + b, as one row."""
-    return elementwise(1, elements, "add", 3 * FLOAT_BYTES * elements)
+    """The sum of two tensors, such as gradients: a + b, each of so many elements."""
+    columns = math.gcd(elements, _COLUMNS)
+    moved = 3 * FLOAT_BYTES * elements
+    return elementwise(elements // columns, columns, "add", moved)
 
 
 def filled(rows: int, columns: int) -> Kernel:
