@@ -4,8 +4,8 @@ The rules were written from how PyTorch runs a model, and from the sheets of fac
 whole model's measured time was scored; no number here was fitted to one.
 
 1.  A stream runs one kernel after the other, so device times add. Between two kernels of a full
-    queue the device idles for the latency of a launch, 1.5 µs. The tens of microseconds that kernels
-    take when each is measured alone, with the host waiting for each, are the host's, and a model does
+    queue the device idles for the latency of a launch, 1.5 µs. The tens of microseconds that a kernel
+    takes when it is measured alone, the host waiting for it, are the host's, and a model does
     not pay them: its launches are asynchronous.
 2.  The host needs about 6 µs for a kernel (Python, the dispatcher, the driver's launch). It runs
     ahead of the device, so a pass takes the longer of both, as a whole and not kernel by kernel.
@@ -13,19 +13,19 @@ whole model's measured time was scored; no number here was fitted to one.
     queue runs empty: 20 µs for the copy, the wake-up and the next launch. Forward and backward are
     passes of their own.
 3.  Views (view, permute, transpose, split, slices, expand) launch nothing. Dropout in inference is
-    no operator, nor is a cast to the type that a tensor has. `contiguous` and `reshape` copy what is
-    no view, else they are free: `sharding.graphs.tensor` follows strides to know.
+    no operator, nor is a cast to the type that a tensor has. `contiguous` and `reshape` copy what
+    is no view, else they are free: `sharding.graphs.tensor` follows strides to know.
 4.  What only moves data (gathers, copies, masks, fills, concatenations) costs what it moves, at the
     bandwidth that such kernels sustain, never at the data sheet's. A broadcast operand costs its
     own bytes, a mask a byte for each element.
-5.  `torch.matmul` of four axes makes three of them, and so copies heads that lie between tokens: both
-    operands of the scores (the keys across their lines) and the values, unless the batch is 1.
+5.  `torch.matmul` of four axes makes three of them, and so copies heads that lie between tokens:
+    both operands of the scores (keys across their lines) and the values, unless the batch is 1.
     `torch.bmm` as OPT calls it copies nothing; OPT copies heads itself.
 6.  OPT bounds its scores by `torch.max` with a tensor: a kernel that reads and writes them all, and
     five to come back.
 7.  Backward (PyTorch's derivatives.yaml): an addition passes its gradient on and launches nothing;
     where n operators read a value, n - 1 kernels add their gradients; softmax and activations take
-    one kernel that reads two tensors and writes one; a layer norm takes that and a second for weight
+    one kernel that reads two tensors and writes one; a layer norm takes that and one for weight
     and bias, which reads both again; a product takes two, and the sum of the rows for its bias;
     an embedding writes a whole table. Gradients that come back through permuted views are copied
     where the value's shape is no view of them.

@@ -6,7 +6,7 @@ Yuan 2009), and takes 40 µs on top, which is what NCCL loses on messages of som
 
 Data parallel: gradients are reduced while the backward pass goes on; only those of the first block,
 the last to be known, come after it. Tensor parallel: reductions stand between kernels; nothing runs
-beside them. Pipeline: m microbatches go through p stages in m + p - 1 turns of the slowest stage, and
+beside them. Pipeline: m microbatches go through p stages in m + p - 1 turns of the slowest, and
 each boundary is crossed between two turns (GPipe, Huang et al. 2019).
 """
 

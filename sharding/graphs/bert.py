@@ -1,4 +1,4 @@
-"""BERT encoders (Devlin et al. 2018), as Hugging Face's `BertForSequenceClassification` runs them."""
+"""BERT encoders (Devlin et al. 2018), as Hugging Face's `BertForSequenceClassification` has them."""
 
 from __future__ import annotations
 

@@ -89,4 +89,5 @@ def _joined(members: Sequence[Operator]) -> Operator:
         name=" + ".join(each.name for each in members),
         forward=(replace(main, moved_bytes=moved, operation="fused"),),
         reads=tuple(entered.items()),
+        parameters=sum(each.parameters for each in members),
     )

@@ -43,7 +43,7 @@ def rms_norm(tape: Tape, name: str, x: Tensor) -> Tensor:
 
 
 def batch_norm(tape: Tape, name: str, x: Tensor) -> Tensor:
-    """Of all axes but the second, in training: statistics, then the norm; in inference it is folded.
+    """Of all axes but the second, in training: statistics, then the norm; inference folds it.
 
     Forward reads x twice and writes once; back reads x and the gradient twice and writes once.
     """

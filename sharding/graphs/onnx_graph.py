@@ -55,7 +55,7 @@ def onnx_graph(path: Path, wanted: Wanted, shapes: tuple[tuple[str, int], ...]) 
     return Graph(
         name=path.stem,
         blocks=(walk.tape.block("graph", *outputs),),
-        batch=wanted.batch,
+        batch=None,
         sequence=None,
         training=wanted.training,
     )

@@ -51,8 +51,8 @@ class Graph:
 
     name: str
     blocks: tuple[Block, ...]
-    batch: int
-    sequence: int | None  # None: it has none, or its file fixes it
+    batch: int | None  # None: its file fixes it
+    sequence: int | None  # None: it has none, or its file fixes it, too
     training: bool
     boundary_bytes: int = 0  # what one block of a pipeline hands to the next
 

@@ -43,7 +43,7 @@ def _router(tape: Tape, name: str, x: Tensor, experts: int) -> Tensor:
         seen = pointwise.multiply(tape, f"{name}.jitter", x, noise)
     logits = linear(tape, f"{name}.classifier", seen, experts, has_bias=False)
     chances = norms.softmax(tape, f"{name}.softmax", logits)
-    # The largest; one hot, as zeros and a one; a running count, compared; their product; the largest.
+    # The largest; one hot, as zeros and a one; a running count, compared; the product; the largest.
     masks = [4, 8, 8, 16, 9, 17, 8]
     pointwise.small(tape, f"{name}.choice", (batch, tokens, experts), masks)
     rows = batch * tokens
@@ -65,7 +65,7 @@ def _picked(tape: Tape, name: str, x: Tensor, rows: int) -> Tensor:
 
 
 def _put(tape: Tape, name: str, into: Tensor, rows: Tensor) -> Tensor:
-    """Results where their tokens were; back, a copy with zeros there, and the gather of the rest."""
+    """Results where their tokens were; back, a copy with zeros there, and a gather of the rest."""
     taken = launches.gather(rows.rows, rows.columns)
     forward = [*_found(into.rows), taken]
     backward = [_copy(into), launches.filled(rows.rows, rows.columns), taken]

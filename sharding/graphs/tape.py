@@ -2,8 +2,8 @@
 
 Backward follows PyTorch's autograd (2.1, derivatives.yaml): an operator has a backward pass where
 something it reads, or a parameter of its own, needs a gradient; views launch nothing; a value that
-n operators read gets n gradients, which n - 1 kernels add up; a parameter's gradient is added to the
-one that it had, as in every step but the first after gradients were set to None.
+n operators read gets n gradients, which n - 1 kernels add up; a parameter's gradient is added to
+the one that it had, as in every step but the first after gradients were set to None.
 """
 
 from __future__ import annotations

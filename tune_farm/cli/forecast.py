@@ -162,10 +162,13 @@ def _graph(
     from dataclasses import replace
 
     from tune_farm.sharding.graphs.fusion import fused
-    from tune_farm.sharding.graphs.registry import graph_of
+    from tune_farm.sharding.graphs.registry import graph_of, is_file
     from tune_farm.sharding.parallel import Parallel, group_batch
 
     if group is not None:
+        if is_file(model):
+            cause = f"{model}: a file's batch is fixed, so its training is not divided"
+            raise UsageError(cause, "leave out --parallel")
         batch = group_batch(wanted.batch, group.kind, group.gpus, group.microbatches)
         ways = group.gpus if group.kind is Parallel.TENSOR else 1
         wanted = replace(wanted, batch=batch, ways=ways)

@@ -70,7 +70,7 @@ def _document(forecasts: Sequence[Forecast], settings: Settings) -> dict[str, ob
     return {
         "model": graph.name,
         "mode": settings.mode,
-        "batch": settings.batch,
+        "batch": None if graph.batch is None else settings.batch,
         "sequence": graph.sequence,
         "dtype": DTYPE,
         "fused": settings.fused,
@@ -188,11 +188,12 @@ def _milliseconds(seconds: float) -> str:
 
 def _title(one: ModelForecast, settings: Settings) -> str:
     chip, graph = one.chip, settings.graph
+    batch = "" if graph.batch is None else f", batch {graph.batch}"
     sequence = "" if graph.sequence is None else f", sequence {graph.sequence}"
     sms = f"{chip.sms} SMs" if chip.sms == chip.total_sms else f"{chip.sms} of {chip.total_sms} SMs"
     fused = ", fused" if settings.fused else ""
     return (
-        f"{chip.name} ({sms}): {graph.name}, {settings.mode}, batch {graph.batch}{sequence}, "
+        f"{chip.name} ({sms}): {graph.name}, {settings.mode}{batch}{sequence}, "
         f"{DTYPE} outside tensor cores{fused}"
     )
 
