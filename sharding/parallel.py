@@ -169,9 +169,7 @@ def _stages(one: ModelForecast, count: int) -> list[tuple[Pass, Pass]]:
     """
     layers = sum(each.block.times for each in one.blocks if each.block.times > 1)
     if layers < count:
-        raise UsageError(
-            f"{layers} layers can't be divided among {count} GPUs", "give fewer GPUs"
-        )
+        raise UsageError(f"{layers} layers can't be divided among {count} GPUs", "give fewer GPUs")
     stages: list[list[tuple[Pass, Pass]]] = [[] for _ in range(count)]
     done = 0
     for each in one.blocks:

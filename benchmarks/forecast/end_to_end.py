@@ -242,8 +242,6 @@ def _row(name: str, cells: Sequence[Cell]) -> dict[str, Any]:
     for rival in ("ours", *RIVALS, "roofline_constant"):
         errors = _errors(compared, rival)
         row["ours_compared" if rival == "ours" else rival] = 100 * fmean(errors) if errors else None
-    summed = [
-        abs(cell.kernel_seconds / cell.seconds - 1) for cell in cells if cell.kernel_seconds
-    ]
+    summed = [abs(cell.kernel_seconds / cell.seconds - 1) for cell in cells if cell.kernel_seconds]
     row["measured_kernels"] = 100 * fmean(summed) if summed else None
     return row

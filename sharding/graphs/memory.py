@@ -11,7 +11,7 @@ from tune_farm.sharding.graphs.tensor import Tensor
 
 
 def contiguous(tape: Tape, name: str, x: Tensor) -> Tensor:
-    """x in the order of its indices: nothing, or one copy, whose gradient passes as it is."""
+    """X in the order of its indices: nothing, or one copy, whose gradient passes as it is."""
     if x.is_contiguous:
         return x
     kernel = launches.copy(x.rows, x.columns, transposed=x.is_transposed)
@@ -73,6 +73,4 @@ def mean(tape: Tape, name: str, x: Tensor) -> Tensor:
     """Of the last axis, which stays with one element; back, a quotient written for each element."""
     forward = [launches.reduction(x.rows, x.columns)]
     backward = [launches.elementwise(x.rows, x.columns, "div", x.bytes + 4 * x.rows)]
-    return tape.record(
-        name, (*x.shape[:-1], 1), reads=[x], forward=forward, backward=backward
-    )
+    return tape.record(name, (*x.shape[:-1], 1), reads=[x], forward=forward, backward=backward)

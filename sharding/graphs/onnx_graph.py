@@ -169,9 +169,7 @@ class _Walk:
     def _is_matrix_of_product(self, name: str) -> bool:
         """Whether the operators that read a weight count it as their own."""
         owners = ("Conv", "Gemm", "MatMul", "LayerNormalization", "BatchNormalization", "Gather")
-        return any(
-            name in node.input and node.op_type in owners for node in self._graph.node
-        )
+        return any(name in node.input and node.op_type in owners for node in self._graph.node)
 
     def _takes_bias(self, node: onnx.NodeProto) -> bool:
         if node.op_type != "Add":

@@ -14,7 +14,7 @@ from tune_farm.tuner.predictor.forecast.kernels import Kernel
 def linear(
     tape: Tape, name: str, x: Tensor, columns: int, *, has_bias: bool = True, tied: bool = False
 ) -> Tensor:
-    """x times a weight, along the last axis; the bias is added in the product's last step.
+    """X times a weight, along the last axis; the bias is added in the product's last step.
 
     A tied weight is that of the word embedding; its gradient is added to the other one.
 
@@ -51,9 +51,7 @@ def matmul(tape: Tape, name: str, a: Tensor, b: Tensor) -> Tensor:
     forward: list[Kernel] = []
     for each in (a, b):
         if each.viewed(batch, *each.shape[-2:]) is None:
-            forward.append(
-                launches.copy(each.rows, each.columns, transposed=each.is_transposed)
-            )
+            forward.append(launches.copy(each.rows, each.columns, transposed=each.is_transposed))
     forward.append(launches.product(batch, rows, depth, columns))
     backward = []
     if a.needs_gradient:

@@ -35,9 +35,7 @@ class SwitchConfig:
 
 
 #: `switchxl4` of the measurements: T5-large with the inner size and heads of T5-3b, four experts.
-SWITCH_XL_4 = SwitchConfig(
-    layers=24, hidden=1024, heads=32, head_size=128, inner=16384, experts=4
-)
+SWITCH_XL_4 = SwitchConfig(layers=24, hidden=1024, heads=32, head_size=128, inner=16384, experts=4)
 
 #: What the kernels for the buckets of relative positions move for an element: differences, signs,
 #: comparisons, a logarithm and its factors, all on 64-bit integers or floats.
@@ -70,9 +68,7 @@ def _start(config: SwitchConfig, wanted: Wanted, side: str) -> Block:
     """Words, and the bias of attention that all layers of a side add: positions and mask."""
     tape = Tape(training=wanted.training)
     batch, tokens = wanted.batch, wanted.sequence
-    words = embedding(
-        tape, "word embedding", (batch, tokens), config.vocabulary, config.hidden
-    )
+    words = embedding(tape, "word embedding", (batch, tokens), config.vocabulary, config.hidden)
     is_encoder = side == "encoder"
     if is_encoder:
         pointwise.small(tape, "mask", (batch, tokens), [4, 8, 8])
@@ -109,9 +105,7 @@ def _pair(config: SwitchConfig, wanted: Wanted, side: str, times: int) -> Block:
 def _mlp(tape: Tape, kind: str, x: Tensor, config: SwitchConfig) -> Tensor:
     normal = norms.rms_norm(tape, f"{kind}.mlp.norm", x)
     if kind == "sparse":
-        y = sparse_mlp(
-            tape, "sparse.mlp", normal, experts=config.experts, inner=config.inner
-        )
+        y = sparse_mlp(tape, "sparse.mlp", normal, experts=config.experts, inner=config.inner)
     else:
         wide = linear(tape, "dense.mlp.up", normal, config.inner, has_bias=False)
         wide = pointwise.activation(tape, "dense.mlp.relu", wide, "relu")

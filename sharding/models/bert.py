@@ -10,8 +10,6 @@ from onnx import TensorProto
 from tune_farm.sharding.models.graph_writer import GraphWriter
 from tune_farm.sharding.models.sizes import BertConfig
 
-
-
 _WEIGHT_STD = 0.02  # as BERT itself is initialized
 _NORM_EPSILON = 1e-12
 _MASKED = -10_000.0  # added to the score of a masked position; exp of it is zero in float32

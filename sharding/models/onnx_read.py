@@ -105,9 +105,7 @@ def _has_other_domains(proto: onnx.ModelProto) -> bool:
 
 
 def _has_external_data(proto: onnx.ModelProto) -> bool:
-    return any(
-        data.data_location == onnx.TensorProto.EXTERNAL for data in proto.graph.initializer
-    )
+    return any(data.data_location == onnx.TensorProto.EXTERNAL for data in proto.graph.initializer)
 
 
 def _one_line(error: Exception) -> str:

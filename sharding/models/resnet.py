@@ -7,8 +7,6 @@ import math
 from tune_farm.sharding.models.graph_writer import GraphWriter
 from tune_farm.sharding.models.sizes import ResNetConfig
 
-
-
 #: Second-moment gain of a convolution that a ReLU follows (He), of a shortcut, and of the last one
 #: in a block: small, so that sixteen additions in a row leave activations of order one.
 _GAIN_RELU, _GAIN_SHORTCUT, _GAIN_LAST = 2.0, 1.0, 0.1

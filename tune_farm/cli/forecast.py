@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tune_farm.cli.options import Configured, Count, Percent, ShapeBinding, configured, listing_format
+from tune_farm.cli.options import (
+    Configured,
+    Count,
+    Percent,
+    ShapeBinding,
+    configured,
+    listing_format,
+)
 from tune_farm.tuner.errors import UsageError
 
 if TYPE_CHECKING:

@@ -58,9 +58,7 @@ def write_forecasts(forecasts: Sequence[Forecast], settings: Settings, form: str
         return
     for index, each in enumerate(forecasts):
         click.echo(("\n" if index else "") + _title(each.one, settings))
-        write_listing(
-            [_shown(row) for row in _rows(each, settings.by_operator)], "table"
-        )
+        write_listing([_shown(row) for row in _rows(each, settings.by_operator)], "table")
         for line in _notes(each):
             click.echo(line)
 

@@ -80,9 +80,7 @@ def test_a_model_keeps_its_products_and_moves_less() -> None:
         name: [kernel for operator, _ in each.operators() for kernel in operator.forward]
         for name, each in (("plain", graph), ("fused", fused(graph)))
     }
-    products = {
-        name: [each for each in found if each.depth > 1] for name, found in kernels.items()
-    }
+    products = {name: [each for each in found if each.depth > 1] for name, found in kernels.items()}
     moved = {name: sum(each.moved_bytes for each in found) for name, found in kernels.items()}
     assert products["plain"] == products["fused"]
     assert moved["fused"] < 0.8 * moved["plain"]

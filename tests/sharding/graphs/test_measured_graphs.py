@@ -68,7 +68,9 @@ def in_order(rows: list[dict[str, str]], layers: int) -> Iterator[dict[str, str]
     yield from rows[last:]
 
 
-def theirs(rows: list[dict[str, str]], layers: int) -> Iterator[tuple[list[Product], list[Product]]]:
+def theirs(
+    rows: list[dict[str, str]], layers: int
+) -> Iterator[tuple[list[Product], list[Product]]]:
     for row in in_order(rows, layers):
         forward, backward = products(row)
         if forward:

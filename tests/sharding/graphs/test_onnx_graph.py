@@ -151,7 +151,9 @@ def test_shape_arithmetic_costs_nothing(tmp_path: Path) -> None:
 
 def test_external_weights_are_not_read(tmp_path: Path) -> None:
     weights = {"w": np.ones((64, 64), dtype=np.float32)}
-    path = made(tmp_path / "big.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])], [8, 64], weights)
+    path = made(
+        tmp_path / "big.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])], [8, 64], weights
+    )
     proto = onnx.load(path)
     onnx.save(proto, path, save_as_external_data=True, location="weights", size_threshold=0)
     (tmp_path / "weights").unlink()

@@ -85,7 +85,5 @@ def test_a_divided_layer_has_its_part_of_the_weights() -> None:
     whole = graph_of("gpt3-xl", Wanted(batch=4, sequence=128, training=True))
     part = graph_of("gpt3-xl", Wanted(batch=4, sequence=128, training=True, ways=4))
     assert part.parameters == pytest.approx(whole.parameters / 4, rel=0.02)
-    reduced = [
-        times * (operator.forward_reduced_bytes > 0) for operator, times in part.operators()
-    ]
+    reduced = [times * (operator.forward_reduced_bytes > 0) for operator, times in part.operators()]
     assert sum(reduced) == 2 * 24 + 1

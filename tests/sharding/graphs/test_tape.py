@@ -67,9 +67,7 @@ def only_after(tape: Tape, _result: Tensor) -> Operator:
 @pytest.mark.parametrize(("batch", "copies"), [(1, 0), (2, 2)])
 def test_scores_copy_the_heads_of_a_batch(batch: int, copies: int) -> None:
     tape = Tape(training=True)
-    query, key = (
-        memory.heads(tape.input(batch, TOKENS, HIDDEN), 4) for _ in range(2)
-    )
+    query, key = (memory.heads(tape.input(batch, TOKENS, HIDDEN), 4) for _ in range(2))
     scores = matmul(tape, "scores", query, memory.transposed(key))
     operator = only(tape.block("block"))
     kinds = [each.kind for each in operator.forward]
