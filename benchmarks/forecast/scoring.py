@@ -13,6 +13,7 @@ from benchmarks.forecast.data import Rows
 from benchmarks.forecast.fitting import call_seconds
 from benchmarks.forecast.nodes import Node
 from tune_farm.tuner.predictor.forecast.catalogue import chip_of
+from tune_farm.tuner.predictor.forecast.chip import Chip
 from tune_farm.tuner.predictor.forecast.kernels import Forecasts, Kernel, KernelKind
 from tune_farm.tuner.predictor.forecast.laws import roof_seconds
 from tune_farm.tuner.predictor.forecast.shipped import ShippedForecaster
@@ -63,13 +64,13 @@ def percent(predicted: Floats, measured: Floats) -> Floats:
     return np.asarray(100.0 * np.abs(predicted - measured) / measured)
 
 
-def hosts_of(kind: KernelKind, gpu: str) -> tuple[Host, Host, Host]:
-    """What is told, the least and the most of a call; a GPU without rows may stand in any host."""
+def hosts_of(kind: KernelKind, chip: Chip, forecaster: ShippedForecaster) -> tuple[Host, Host]:
+    """What is told of a call, and the most of it: a GPU without rows may stand in any host."""
     known = trained().hosts[kind]
-    ordered = sorted(known.values(), key=lambda each: each.call_seconds + each.gap_seconds)
-    if gpu in known:
-        return known[gpu], known[gpu], known[gpu]
-    return ordered[0], ordered[0], ordered[-1]
+    told = forecaster.host(kind, chip)
+    if chip.name in known:
+        return told, told
+    return told, max(known.values(), key=lambda each: each.call_seconds + each.gap_seconds)
 
 
 def score_rows(rows: Rows, gpu: str, forecaster: ShippedForecaster) -> Scored:
@@ -77,14 +78,14 @@ def score_rows(rows: Rows, gpu: str, forecaster: ShippedForecaster) -> Scored:
     own = rows.of(gpu)
     chip = chip_of(gpu)
     told = forecaster.predict(kernels_of_rows(own), chip)
-    host, fast, slow = hosts_of(rows.kind, gpu)
+    host, slow = hosts_of(rows.kind, chip, forecaster)
     return Scored(
         source="rows",
         kind=rows.kind,
         gpu=gpu,
         measured=own.seconds,
         predicted=call_seconds(told.device_seconds, host),
-        low=call_seconds(told.low_seconds, fast),
+        low=call_seconds(told.low_seconds, host),
         high=call_seconds(told.high_seconds, slow),
         roofline=roof_seconds(rows.kind, own.sizes, chip),
         neusight=None,
@@ -133,14 +134,14 @@ def score_nodes(
         high_seconds=np.add.reduceat(told.high_seconds, ends),
         is_outside=np.logical_or.reduceat(told.is_outside, ends),
     )
-    host, fast, slow = hosts_of(kind, gpu)
+    host, slow = hosts_of(kind, chip_of(gpu), forecaster)
     return Scored(
         source="nodes",
         kind=kind,
         gpu=gpu,
         measured=np.array([each.seconds for each in own]),
         predicted=call_seconds(summed.device_seconds, host),
-        low=call_seconds(summed.low_seconds, fast),
+        low=call_seconds(summed.low_seconds, host),
         high=call_seconds(summed.high_seconds, slow),
         roofline=np.array([each.roofline_seconds for each in own]),
         neusight=np.array([each.neusight_seconds for each in own]),

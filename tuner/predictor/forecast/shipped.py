@@ -18,7 +18,6 @@ from tune_farm.tuner.predictor.forecast.laws import (
 from tune_farm.tuner.predictor.forecast.sizes import Sizes, sizes_of
 from tune_farm.tuner.predictor.forecast.trained import (
     TRAINED_KINDS,
-    Band,
     ClassFit,
     Host,
     Trained,
@@ -77,11 +76,14 @@ class ShippedForecaster:
     def host(self, kind: KernelKind, chip: Chip) -> Host:
         """What a synchronous call of a kernel costs the host in rows that events timed.
 
-        Not a part of `predict`: a model's launches are not waited for. Of a GPU without rows it is
-        the smallest of all hosts: newer GPUs stand in newer ones.
+        Not a part of `predict`: a model's launches are not waited for. Of a GPU without rows they
+        are the smallest of all hosts: newer GPUs stand in newer ones.
         """
         hosts = self._model.hosts[_lender(kind)]
-        least = min(hosts.values(), key=lambda each: each.call_seconds + each.gap_seconds)
+        least = Host(
+            call_seconds=min(each.call_seconds for each in hosts.values()),
+            gap_seconds=min(each.gap_seconds for each in hosts.values()),
+        )
         return hosts.get(chip.name, least)
 
     def _of_a_class(
@@ -90,32 +92,21 @@ class ShippedForecaster:
         """Seconds, their interval, and whether it is a roofline that tells them; (kernels,)."""
         fit = self._model.classes[_lender(kind)]
         seconds = law_seconds(kind, sizes, chip, {**fit.numbers, **self._rest})
-        low_factor, high_factor = _factors(seconds, fit.bands)
-        if kind not in TRAINED_KINDS:
-            low_factor, high_factor = low_factor / _BORROWED_WIDER, high_factor * _BORROWED_WIDER
+        spread = fit.spread * (1.0 if kind in TRAINED_KINDS else _BORROWED_WIDER)
         limit = roof_seconds(kind, sizes, chip, is_half=dtype in _HALVES)
         is_outside = _is_outside(sizes, fit)
         if kind in PRODUCTS and dtype != _FULL:
             is_outside = np.ones(len(sizes), dtype=bool)
         roof = sustained_roof_seconds(kind, sizes, chip, fit.numbers, is_half=dtype in _HALVES)
         told = np.where(is_outside, roof, seconds)
-        low = np.where(is_outside, np.minimum(limit, roof), seconds * low_factor)
-        high = np.where(is_outside, roof * _OUTSIDE_HIGH, seconds * high_factor)
+        low = np.where(is_outside, np.minimum(limit, roof), seconds / spread)
+        high = np.where(is_outside, roof * _OUTSIDE_HIGH, seconds * spread)
         return told, low, high, is_outside
 
 
 def _lender(kind: KernelKind) -> KernelKind:
     """The class whose numbers serve a class."""
     return kind if kind in TRAINED_KINDS else KernelKind.ELEMENTWISE
-
-
-def _factors(seconds: Floats, bands: Sequence[Band]) -> tuple[Floats, Floats]:
-    """Of the interval's ends, (kernels,) each."""
-    ends = np.array([band.most_seconds for band in bands[:-1]])
-    which = np.searchsorted(ends, seconds)
-    low = np.array([band.low_factor for band in bands])
-    high = np.array([band.high_factor for band in bands])
-    return low[which], high[which]
 
 
 def _is_outside(sizes: Sizes, fit: ClassFit) -> NDArray[np.bool_]:

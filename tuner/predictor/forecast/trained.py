@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -25,21 +24,12 @@ RANGED = frozenset({"batch", "rows", "depth", "columns", "moved_bytes"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Band:
-    """How far the law is off for kernels up to a time: nine of ten lie between the factors."""
-
-    most_seconds: float  # predicted, on the device; the last band has no end
-    low_factor: float
-    high_factor: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClassFit:
     """One class of kernels."""
 
     numbers: Mapping[str, float]  # of its law
     most: Mapping[str, float]  # of what it depends on, among the rows that it was fitted to
-    bands: tuple[Band, ...]  # from the shortest to the longest
+    spread: float  # nine of ten kernels last between the law over it and the law times it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,14 +96,7 @@ def written(model: Trained) -> str:
             kind.value: {
                 "numbers": dict(fit.numbers),
                 "most": dict(fit.most),
-                "bands": [
-                    {
-                        "most_seconds": _finite(band.most_seconds),
-                        "low_factor": band.low_factor,
-                        "high_factor": band.high_factor,
-                    }
-                    for band in fit.bands
-                ],
+                "spread": fit.spread,
             }
             for kind, fit in model.classes.items()
         },
@@ -129,11 +112,6 @@ def written(model: Trained) -> str:
     return json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
-def _finite(value: float) -> float | None:
-    """JSON has no infinity."""
-    return None if math.isinf(value) else value
-
-
 def _checksum(body: Any) -> str:
     """Of the numbers, however the file is laid out."""
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -143,19 +121,14 @@ def _checksum(body: Any) -> str:
 def _read(body: Any) -> Trained:
     classes = {}
     for name, item in body["classes"].items():
-        bands = tuple(
-            Band(
-                most_seconds=math.inf if each["most_seconds"] is None else each["most_seconds"],
-                low_factor=float(each["low_factor"]),
-                high_factor=float(each["high_factor"]),
-            )
-            for each in item["bands"]
-        )
         numbers = {key: float(value) for key, value in item["numbers"].items()}
         most = {key: float(value) for key, value in item["most"].items()}
         if not most or not most.keys() <= RANGED:
             raise KeyError(f"most of {name}")
-        classes[KernelKind(name)] = ClassFit(numbers=numbers, most=most, bands=bands)
+        spread = float(item["spread"])
+        if not 1.0 <= spread < 100.0:
+            raise ValueError(f"spread of {name}: {spread}")
+        classes[KernelKind(name)] = ClassFit(numbers=numbers, most=most, spread=spread)
     hosts = {
         KernelKind(name): {gpu: Host(**each) for gpu, each in item.items()}
         for name, item in body["hosts"].items()
