@@ -61,7 +61,7 @@ def streams(gpus: tuple[str, ...], count: int, numbers: dict[str, float], host: 
 
 
 def test_a_fit_finds_the_numbers_again() -> None:
-    fixed = {"ramp_seconds": 1e-6, "link": 0.5, "overlap": 3.0, "held": 0.5, "most_held": 0.8}
+    fixed = {"ramp_seconds": 1e-6, "link": 0.5, "overlap": 3.0, "kept": 0.5, "kept_steepness": 1.5}
     truth = {**fixed, "dram_stacked": 0.78, "dram_graphics": 0.66, "dram_early_stacked": 0.9}
     host = Host(call_seconds=17e-6, gap_seconds=6e-6)
     rows = streams(("Tesla T4", "Tesla V100-PCIE-32GB"), 300, truth, host)
@@ -83,7 +83,7 @@ def test_a_fit_finds_the_numbers_again() -> None:
 
 
 def test_a_sample_weighs_short_and_long_alike_and_is_drawn_again() -> None:
-    truth = {"ramp_seconds": 1e-6, "link": 0.5, "overlap": 3.0, "held": 0.5, "most_held": 0.8}
+    truth = {"ramp_seconds": 1e-6, "link": 0.5, "overlap": 3.0, "kept": 0.5, "kept_steepness": 1.5}
     truth |= {"dram_stacked": 0.8, "dram_graphics": 0.7}
     rows = streams(("Tesla T4",), 3000, truth, Host(call_seconds=17e-6, gap_seconds=6e-6))
     drawn = sample(rows, TRAIN_GPUS, 200, seed=3)

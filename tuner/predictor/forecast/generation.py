@@ -6,6 +6,8 @@ Pascal (2016), Volta (2017), Turing (2018), Ampere (2020), Ada and Hopper (2022)
 
 from __future__ import annotations
 
+import math
+
 from tune_farm.tuner.predictor.forecast.chip import Chip
 
 WARP = 32
@@ -25,9 +27,27 @@ _TENSOR = {(7, 0): 8.0, (7, 5): 8.0, (8, 0): 16.0, (8, 6): 4.0, (8, 9): 4.0, (9,
 _NEWEST_TENSOR = {10: 28.0, 12: 4.0}
 
 
+#: L2 in two halves, each of which keeps what its own SMs ask for: what all of them ask for is there
+#: twice (NVIDIA A100 Tensor Core GPU Architecture, "A100 L2 cache"; H100 and B200 likewise).
+_HALVED_L2 = {(8, 0), (9, 0), (10, 0)}
+
+
+def useful_l2_bytes(chip: Chip) -> float:
+    """Of L2, what holds data that all SMs may ask for."""
+    return chip.l2_bytes / 2 if chip.generation in _HALVED_L2 else chip.l2_bytes
+
+
 def schedulers(chip: Chip) -> int:
     """Warp schedulers of an SM: each issues one instruction of a warp in a cycle."""
     return 2 if chip.generation == (6, 0) else 4
+
+
+def mixed_instructions(chip: Chip) -> float:
+    """Instructions of threads that an SM runs in a cycle, where half are FP32's.
+
+    All need an issue slot, those a lane, too: the geometric mean of what there is of both.
+    """
+    return math.sqrt(WARP * schedulers(chip) * chip.fp32_lanes)
 
 
 def operand_conflicts(chip: Chip) -> float:

@@ -8,15 +8,21 @@ time; beyond that DRAM is read again. A row pays for its reductions in latency, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tune_farm.tuner.predictor.forecast.chip import Chip
-from tune_farm.tuner.predictor.forecast.generation import WARP, most_threads
+from tune_farm.tuner.predictor.forecast.generation import (
+    WARP,
+    mixed_instructions,
+    most_threads,
+    useful_l2_bytes,
+)
 from tune_farm.tuner.predictor.forecast.sizes import Sizes
-from tune_farm.tuner.predictor.forecast.streams import dram_rate, l2_rate
+from tune_farm.tuner.predictor.forecast.streams import dram_rate, l2_rate, missed_bytes
 from tune_farm.tuner.predictor.roofs import overlapped
 
 Floats = NDArray[np.float64]
@@ -26,6 +32,8 @@ Numbers = Mapping[str, float]
 WARP_COLUMNS = 1024
 #: Threads of a block of layer norm (PyTorch 2.1, layer_norm_kernel.cu).
 _NORM_THREADS = 128.0
+#: Cycles of a row are those of an SM of Volta's design.
+_VOLTAS_INSTRUCTIONS = math.sqrt(128.0 * 64.0)
 #: Readings of a row: softmax its maximum, its sum, its result; layer norm its moments, its result.
 _SOFTMAX_READS, _NORM_READS = 3.0, 2.0
 
@@ -58,18 +66,19 @@ def _seconds(
     places = np.maximum(np.floor(most_threads(chip) / threads), 1.0)
     sharers = chip.sms if chip.is_instance else chip.total_sms  # of L2: other shares crowd it, too
     running = np.minimum(rows, sharers * places) * sizes.columns * 4.0
-    crowded = (numbers["crowd"] * running / chip.l2_bytes) ** numbers["crowd_steepness"]
+    crowded = (numbers["crowd"] * running / useful_l2_bytes(chip)) ** numbers["crowd_steepness"]
     missed = crowded / (1.0 + crowded)
-    dram = sizes.moved_bytes + 4.0 * rows * sizes.columns * (reads - 1.0) * missed
-    held = np.minimum(numbers["held"] * chip.l2_bytes, numbers["most_held"] * sizes.moved_bytes)
-    l2 = sizes.moved_bytes + 4.0 * rows * sizes.columns * (reads - 1.0)
+    again = 4.0 * rows * sizes.columns * (reads - 1.0)
+    dram = missed_bytes(sizes.moved_bytes, chip, numbers) + again * missed
+    l2 = sizes.moved_bytes + again
     # A row's own latency is hidden by the other rows of its SM, as many as there are.
     busiest = np.ceil(rows / chip.sms)
     latency = np.ceil(busiest / places) * numbers["latency_cycles"]
-    compute = (busiest * row_cycles + latency) / chip.clock_hertz
+    row = row_cycles * _VOLTAS_INSTRUCTIONS / mixed_instructions(chip)
+    compute = (busiest * row + latency) / chip.clock_hertz
     return numbers["ramp_seconds"] + overlapped(
         numbers["overlap"],
-        (dram - held) / (dram_rate(chip, numbers) * numbers["row_speed"]),
+        dram / (dram_rate(chip, numbers) * numbers["row_speed"]),
         l2 / l2_rate(chip, numbers),
         compute,
     )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tune_farm.tuner.predictor.forecast.chip import Chip
-from tune_farm.tuner.predictor.forecast.generation import LINK_BYTES
+from tune_farm.tuner.predictor.forecast.generation import LINK_BYTES, useful_l2_bytes
 from tune_farm.tuner.predictor.forecast.sizes import Sizes
 from tune_farm.tuner.predictor.roofs import overlapped
 
@@ -39,11 +39,17 @@ def l2_rate(chip: Chip, numbers: Numbers) -> float:
     return chip.sms * LINK_BYTES * chip.clock_hertz * numbers["link"]
 
 
+def missed_bytes(moved: Floats, chip: Chip, numbers: Numbers) -> Floats:
+    """Bytes that L2 does not hold from whoever came before: few of a small kernel."""
+    crowded = moved / (numbers["kept"] * useful_l2_bytes(chip))
+    steep = crowded ** numbers["kept_steepness"]
+    return np.asarray(moved * steep / (1.0 + steep))
+
+
 def stream_seconds(sizes: Sizes, chip: Chip, numbers: Numbers) -> Floats:
     """Seconds on the device, (kernels,), without what a launch costs on the host."""
     moved = sizes.moved_bytes
-    held = np.minimum(numbers["held"] * chip.l2_bytes, numbers["most_held"] * moved)
-    dram = (moved - held) / dram_rate(chip, numbers)  # L2 keeps a part from whoever came before
+    dram = missed_bytes(moved, chip, numbers) / dram_rate(chip, numbers)
     l2 = moved / l2_rate(chip, numbers)
     lanes = chip.sms * chip.fp32_lanes * chip.clock_hertz
     compute = sizes.instructions * sizes.elements / lanes
