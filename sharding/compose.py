@@ -4,9 +4,9 @@ The rules were written from how PyTorch runs a model, and from the sheets of fac
 whole model's measured time was scored; no number here was fitted to one.
 
 1.  A stream runs one kernel after the other, so device times add. Between two kernels of a full
-    queue the device idles for the latency of a launch, 1.5 µs. The tens of microseconds that a kernel
-    takes when it is measured alone, the host waiting for it, are the host's, and a model does
-    not pay them: its launches are asynchronous.
+    queue the device idles for the latency of a launch, 1.5 µs. The tens of microseconds that a
+    kernel takes when it is measured alone, the host waiting for it, are the host's, and a model
+    does not pay them: its launches are asynchronous.
 2.  The host needs about 6 µs for a kernel (Python, the dispatcher, the driver's launch). It runs
     ahead of the device, so a pass takes the longer of both, as a whole and not kernel by kernel.
     Where the host waits for a value (a mask that picks tokens, a number sent to the device), the

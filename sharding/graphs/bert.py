@@ -1,4 +1,4 @@
-"""BERT encoders (Devlin et al. 2018), as Hugging Face's `BertForSequenceClassification` has them."""
+"""BERT encoders (Devlin et al. 2018), as Hugging Face's `BertForSequenceClassification`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Switch transformers (Fedus et al. 2021), as Hugging Face's classes of that name run them, eagerly.
+"""Switch transformers (Fedus et al. 2021), as Hugging Face's classes of that name run eagerly.
 
 An encoder and a decoder of T5's layers; of every two, the second has experts. The router's losses,
 a few dozen kernels on four numbers for each token, are left out.

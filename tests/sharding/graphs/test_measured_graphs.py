@@ -78,7 +78,7 @@ def theirs(
 
 
 def products(row: dict[str, str]) -> tuple[list[Product], list[Product]]:
-    """Forward and backward; some products of four axes are listed as linears of all rows at once."""
+    """Forward and backward; some products of four axes are listed as linears of all rows."""
     if row["name"].startswith("matmul"):
         a, b = json.loads(row["input_shapes"])
         batch, (rows, depth), columns = math.prod(a[:-2]), a[-2:], b[-1]

@@ -134,7 +134,7 @@ def test_operators_without_a_forecast_are_named(
 def test_half_precision_is_refused(tmp_path: Path) -> None:
     node = helper.make_node("Relu", ["x"], ["y"])
     path = made(tmp_path / "half.onnx", [node], [4, 4], kind=TensorProto.FLOAT16)
-    with pytest.raises(UsageError, match="half.onnx computes in 16 bits"):
+    with pytest.raises(UsageError, match=r"half\.onnx computes in 16 bits"):
         graph_of(str(path), Wanted())
 
 
