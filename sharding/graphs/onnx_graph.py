@@ -20,7 +20,7 @@ _DEFAULT_DOMAINS = ("", "ai.onnx")
 #: Larger initializers are weights; smaller ones may be shapes, which inference must read.
 _MOST_SHAPE_ELEMENTS = 1024
 _FLOAT = onnx.TensorProto.FLOAT
-_ITEM_BYTES = {
+_ITEM_BYTES: dict[int, int] = {
     onnx.TensorProto.FLOAT: 4,
     onnx.TensorProto.INT32: 4,
     onnx.TensorProto.INT64: 8,

@@ -10,8 +10,9 @@ from tune_farm.sharding.graphs.registry import graph_names, graph_of
 from tune_farm.tuner.predictor.forecast.catalogue import chip_of
 
 
-def told(model: str, gpu: str = "h100", **sizes: int) -> ModelForecast:
-    return forecast(graph_of(model, Wanted(**sizes)), chip_of(gpu), Roofline())
+def told(model: str, gpu: str = "h100", *, batch: int = 1, sequence: int = 128) -> ModelForecast:
+    wanted = Wanted(batch=batch, sequence=sequence)
+    return forecast(graph_of(model, wanted), chip_of(gpu), Roofline())
 
 
 def test_a_pass_takes_the_longer_of_device_and_host() -> None:

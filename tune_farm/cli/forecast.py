@@ -112,7 +112,7 @@ def forecast(
     from tune_farm.cli.forecast_output import Settings, write_forecasts
     from tune_farm.sharding.graphs.operator import Wanted
     from tune_farm.tuner.predictor.forecast.catalogue import chip_of
-    from tune_farm.tuner.predictor.forecast.shipped import load_forecaster
+    from tune_farm.tuner.predictor.forecast.shipped import ShippedForecaster
 
     chips = [chip_of(name.strip()).share(sm_share) for name in gpu.split(",") if name.strip()]
     if not chips:
@@ -120,7 +120,7 @@ def forecast(
     wanted = Wanted(batch=batch, sequence=seq, training=mode == "training")
     groups = _groups(chips, wanted, parallel, gpus, microbatches, link)
     graph = _graph(model, wanted, shape, fuse, groups[0])
-    forecaster = load_forecaster()
+    forecaster = ShippedForecaster()
     settings = Settings(graph=graph, batch=batch, fused=fuse, by_operator=operators)
     found = [_forecast(graph, *each, forecaster) for each in zip(chips, groups, strict=True)]
     for each in found:

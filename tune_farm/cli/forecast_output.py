@@ -125,7 +125,9 @@ def _rows(forecast: Forecast, by_operator: bool) -> list[dict[str, object]]:
         kernels=one.device.kernels,
         is_extrapolated=one.device.is_extrapolated,
     )
-    name = {"block": "", "operator": "total", "times": 1} if by_operator else {"class": "total"}
+    name: dict[str, object] = {"class": "total"}
+    if by_operator:
+        name = {"block": "", "operator": "total", "times": 1}
     return [*rows, _row(name, whole, one.seconds)]
 
 

@@ -82,18 +82,18 @@ def products(row: dict[str, str]) -> tuple[list[Product], list[Product]]:
     if row["name"].startswith("matmul"):
         a, b = json.loads(row["input_shapes"])
         batch, (rows, depth), columns = math.prod(a[:-2]), a[-2:], b[-1]
-        backward = [(batch, rows, columns, depth), (batch, depth, rows, columns)]
-        return [(batch, rows, depth, columns)], backward if json.loads(row["bw_ops"]) else []
-    listed = (json.loads(row[part]) for part in ("fw_ops", "bw_ops"))
-    forward, backward = (
-        [
-            tuple(sizes) if kind == "BMM" else (1, *sizes)
-            for kind, sizes in operators
-            if kind in ("BMM", "Linear")
-        ]
-        for operators in listed
-    )
-    return forward, backward
+        back: list[Product] = [(batch, rows, columns, depth), (batch, depth, rows, columns)]
+        return [(batch, rows, depth, columns)], back if json.loads(row["bw_ops"]) else []
+    return listed(row["fw_ops"]), listed(row["bw_ops"])
+
+
+def listed(operators: str) -> list[Product]:
+    """The products among operators of a graph."""
+    return [
+        tuple(sizes) if kind == "BMM" else (1, *sizes)
+        for kind, sizes in json.loads(operators)
+        if kind in ("BMM", "Linear")
+    ]
 
 
 @pytest.mark.parametrize(
