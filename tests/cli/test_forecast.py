@@ -166,7 +166,7 @@ def test_mistakes_are_one_line_and_2(arguments: tuple[str, ...], says: str) -> N
 def test_unknown_operators_are_named(tmp_path: Path) -> None:
     node = helper.make_node("NonZero", ["x"], ["y"])
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])
-    y = helper.make_tensor_value_info("y", TensorProto.INT64, None)
+    y = helper.make_tensor_value_info("y", TensorProto.INT64, [1, None])
     model = helper.make_model(
         helper.make_graph([node], "graph", [x], [y]), opset_imports=[helper.make_opsetid("", 17)]
     )

@@ -45,7 +45,7 @@ def made(
         nodes,
         "graph",
         [helper.make_tensor_value_info("x", kind, shape)],
-        [helper.make_tensor_value_info("y", kind, None)],
+        [helper.make_tensor_value_info("y", kind, [None] * len(shape))],
         [numpy_helper.from_array(data, name) for name, data in (weights or {}).items()],
     )
     opsets = [helper.make_opsetid("", 17), *(helper.make_opsetid(d, 1) for d in domains)]
