@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 
 import tune_farm
 from tune_farm.cli import main
+from tune_farm.tuner.predictor.forecast import trained as trained_file
 
 ROOT = Path(tune_farm.__file__).parent.parent
 
@@ -161,6 +162,19 @@ def test_mistakes_are_one_line_and_2(arguments: tuple[str, ...], says: str) -> N
     assert says in result.stderr
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
+
+
+def test_a_missing_predictor_is_5(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trained_file, "FILE_NAME", "absent.json")
+    trained_file.trained.cache_clear()
+    try:
+        result = asked("bert-base", "--gpu", "h100")
+    finally:
+        trained_file.trained.cache_clear()
+
+    assert result.exit_code == 5
+    assert "absent.json) cannot be read" in result.stderr
+    assert (result.stderr.count("\n"), result.stdout) == (1, "")
 
 
 def test_unknown_operators_are_named(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def _row(name: dict[str, object], seconds: Seconds, whole: float) -> dict[str, o
 
 
 def _shown(row: dict[str, object]) -> dict[str, object]:
-    """A row for people: milliseconds with four digits."""
+    """A row for people: milliseconds."""
     shown: dict[str, object] = {}
     for key, value in row.items():
         if key.endswith("seconds") and isinstance(value, float):
@@ -182,13 +182,18 @@ def _shown(row: dict[str, object]) -> dict[str, object]:
 
 
 def _milliseconds(seconds: float) -> str:
+    """Four digits, of those behind the point at most four."""
     value = 1e3 * seconds
+    if value < 1:
+        return f"{value:.4f}"
     return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _title(one: ModelForecast, settings: Settings) -> str:
     chip, graph = one.chip, settings.graph
     batch = "" if graph.batch is None else f", batch {graph.batch}"
+    if graph.batch not in (None, settings.batch):
+        batch += f" at a time of {settings.batch}"
     sequence = "" if graph.sequence is None else f", sequence {graph.sequence}"
     sms = f"{chip.sms} SMs" if chip.sms == chip.total_sms else f"{chip.sms} of {chip.total_sms} SMs"
     fused = ", fused" if settings.fused else ""
