@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from onnx import TensorProto
 
 from tune_farm.sharding.models.graph_writer import GraphWriter
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BertConfig:
-    """The sizes of one BERT."""
-
-    layers: int = 12
-    hidden: int = 768
-    heads: int = 12
-    intermediate: int = 3072
-    vocabulary: int = 30522
-    positions: int = 512
-    token_types: int = 2
-
-    def __post_init__(self) -> None:
-        assert self.hidden % self.heads == 0, (self.hidden, self.heads)
-
-
-BERT_BASE = BertConfig()
+from tune_farm.sharding.models.sizes import BertConfig
 
 _WEIGHT_STD = 0.02  # as BERT itself is initialized
 _NORM_EPSILON = 1e-12

@@ -1,4 +1,4 @@
-"""Loads a stranger's ONNX file: whatever is wrong with it becomes one line and a remedy."""
+"""Loads an ONNX file for the compiler."""
 
 from __future__ import annotations
 
@@ -6,18 +6,12 @@ import math
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError
 
 from tune_farm.sharding.models.batch_norm import fold_batch_norms
 from tune_farm.sharding.models.dims import bind_dims, symbolic_dims
-from tune_farm.sharding.models.folding import fold_shape_arithmetic
+from tune_farm.sharding.models.onnx_read import fold, read_onnx
 from tune_farm.sharding.models.operators import check_operators
 from tune_farm.sharding.models.spec import LoadedModel, ModelSpec
-from tune_farm.tuner.errors import UsageError
-
-_EXPORT_AGAIN = "export the model to ONNX again (torch.onnx.export, tf2onnx, …)"
-#: Above this the checker cannot serialize a model in memory (protobuf's limit of 2 GiB).
-_CHECK_LIMIT_BYTES = 1_900_000_000
 
 
 def load_onnx_file(spec: ModelSpec) -> LoadedModel:
@@ -27,12 +21,11 @@ def load_onnx_file(spec: ModelSpec) -> LoadedModel:
         UsageError: the file cannot be read, or the model cannot be used.
     """
     path = Path(spec.model)
-    proto = _read(path)
-    _check_content(path, proto)
+    proto = read_onnx(path)
     check_operators(path.name, proto)
     bind_dims(path.name, proto.graph, spec.shapes)
     parameter_count = _parameter_count(proto.graph)
-    _fold(path, proto)
+    fold(path, proto)
     fold_batch_norms(proto.graph)
     return LoadedModel(
         name=path.stem,
@@ -42,80 +35,6 @@ def load_onnx_file(spec: ModelSpec) -> LoadedModel:
         parameter_count=parameter_count,
         symbolic_dims=symbolic_dims(proto.graph),
     )
-
-
-def _read(path: Path) -> onnx.ModelProto:
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder", "give the .onnx file in it")
-    if not path.exists():
-        raise UsageError(f"{path} does not exist", "check the path of the .onnx file")
-    try:
-        if not path.stat().st_size:
-            raise UsageError(f"{path} is empty", "download or export the model again")
-        proto = onnx.load(path, load_external_data=False)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", "check the file") from error
-    except (DecodeError, ValueError) as error:
-        first = path.read_bytes()[:64]
-        if first.startswith(b"version https://git-lfs"):
-            raise UsageError(f"{path} is a Git LFS pointer, not a model", "git lfs pull") from error
-        raise UsageError(f"{path} is not an ONNX file, or is cut short", _EXPORT_AGAIN) from error
-    try:
-        onnx.load_external_data_for_model(proto, str(path.parent))
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise UsageError(
-            f"{path}: its external data cannot be loaded: {_one_line(error)}",
-            "put the data file where the model expects it, beside the .onnx file",
-        ) from error
-    return proto
-
-
-def _check_content(path: Path, proto: onnx.ModelProto) -> None:
-    """Reject files that hold no usable model."""
-    if not proto.HasField("graph"):
-        raise UsageError(f"{path} holds no graph: not an ONNX model", _EXPORT_AGAIN)
-    if not proto.graph.node:
-        raise UsageError(f"{path} holds no operators", _EXPORT_AGAIN)
-    if not proto.graph.output:
-        raise UsageError(f"{path} has no outputs", _EXPORT_AGAIN)
-    newest = onnx.defs.onnx_opset_version()
-    opset = max((item.version for item in proto.opset_import if not item.domain), default=1)
-    if opset > newest:
-        raise UsageError(
-            f"{path} uses opset {opset}; the newest known here is {newest}",
-            f"export it with opset {newest} or older, or update the onnx package",
-        )
-    if proto.ByteSize() > _CHECK_LIMIT_BYTES:
-        return
-    try:
-        onnx.checker.check_model(proto)
-    except onnx.checker.ValidationError as error:
-        # Operators of other domains are the importer's to judge, with a better message.
-        if not _has_other_domains(proto):
-            cause = f"{path} is not valid ONNX: {_one_line(error)}"
-            raise UsageError(cause, _EXPORT_AGAIN) from error
-
-
-def _fold(path: Path, proto: onnx.ModelProto) -> None:
-    """Compute the shape arithmetic, now that sizes are known."""
-    if proto.ByteSize() > _CHECK_LIMIT_BYTES:
-        return
-    try:
-        fold_shape_arithmetic(proto)
-    except onnx.shape_inference.InferenceError as error:
-        raise UsageError(
-            f"{path}: its sizes do not fit together: {_one_line(error)}",
-            "check the sizes given with --shape",
-        ) from error
-
-
-def _has_other_domains(proto: onnx.ModelProto) -> bool:
-    return any(node.domain not in ("", "ai.onnx") for node in proto.graph.node)
-
-
-def _one_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:200] if lines else type(error).__name__
 
 
 def _parameter_count(graph: onnx.GraphProto) -> int:

@@ -6,9 +6,16 @@ import difflib
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tune_farm.sharding.models.bert import BERT_BASE, BertConfig, write_bert
+from tune_farm.sharding.models.bert import write_bert
 from tune_farm.sharding.models.graph_writer import GraphWriter
-from tune_farm.sharding.models.resnet import RESNET18, RESNET50, ResNetConfig, write_resnet
+from tune_farm.sharding.models.resnet import write_resnet
+from tune_farm.sharding.models.sizes import (
+    BERT_BASE,
+    RESNET18,
+    RESNET50,
+    BertConfig,
+    ResNetConfig,
+)
 from tune_farm.sharding.models.spec import ModelSpec
 from tune_farm.tuner.errors import UsageError
 

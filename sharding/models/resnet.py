@@ -3,29 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from tune_farm.sharding.models.graph_writer import GraphWriter
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResNetConfig:
-    """The sizes of one ResNet."""
-
-    depths: tuple[int, ...]  # blocks per stage
-    bottleneck: bool
-    width: int = 64  # channels of the stem and of the first stage
-    image_size: int = 224
-    classes: int = 1000
-
-    @property
-    def expansion(self) -> int:
-        """Output channels of a block over its width."""
-        return 4 if self.bottleneck else 1
-
-
-RESNET18 = ResNetConfig(depths=(2, 2, 2, 2), bottleneck=False)
-RESNET50 = ResNetConfig(depths=(3, 4, 6, 3), bottleneck=True)
+from tune_farm.sharding.models.sizes import ResNetConfig
 
 #: Second-moment gain of a convolution that a ReLU follows (He), of a shortcut, and of the last one
 #: in a block: small, so that sixteen additions in a row leave activations of order one.
@@ -62,28 +42,13 @@ def _convolution(
     return writer.node("Add", convolved, bias, name=f"{name}_biased")
 
 
-def _steps(
-    config: ResNetConfig, sizes: tuple[int, int, int]
-) -> list[tuple[tuple[int, int], int, int]]:
-    """Channels, kernel and stride of each convolution in a block."""
-    channels_in, width, stride = sizes
-    channels_out = width * config.expansion
-    if config.bottleneck:
-        return [
-            ((channels_in, width), 1, 1),
-            ((width, width), 3, stride),
-            ((width, channels_out), 1, 1),
-        ]
-    return [((channels_in, width), 3, stride), ((width, channels_out), 3, 1)]
-
-
 def _block(
     writer: GraphWriter, config: ResNetConfig, value: str, name: str, *, sizes: tuple[int, int, int]
 ) -> str:
     """One residual block; `sizes` are channels in, width, stride."""
     channels_in, width, stride = sizes
     channels_out = width * config.expansion
-    steps = _steps(config, sizes)
+    steps = config.steps(sizes)
     branch = value
     for index, (channels, kernel, step_stride) in enumerate(steps, start=1):
         is_last = index == len(steps)

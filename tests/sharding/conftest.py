@@ -6,10 +6,11 @@ import pytest
 import tvm
 
 from tune_farm.sharding.lower import LoweredModel, lower
-from tune_farm.sharding.models.bert import BertConfig, write_bert
+from tune_farm.sharding.models.bert import write_bert
 from tune_farm.sharding.models.graph_writer import GraphWriter
 from tune_farm.sharding.models.load import load_model
-from tune_farm.sharding.models.resnet import ResNetConfig, write_resnet
+from tune_farm.sharding.models.resnet import write_resnet
+from tune_farm.sharding.models.sizes import BertConfig, ResNetConfig
 from tune_farm.sharding.models.spec import LoadedModel, ModelSpec
 
 TINY_BERT = BertConfig(layers=2, hidden=32, heads=4, intermediate=64, vocabulary=100, positions=32)

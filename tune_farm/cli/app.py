@@ -19,6 +19,7 @@ COMMANDS = {
     "devices": "Show what this machine offers: CPU, GPUs, memory, driver.",
     "doctor": "Check that this machine can tune; name the remedy where not.",
     "report": "Show the results of a run.",
+    "forecast": "Forecast a model's latency on GPUs that need not be here.",
 }
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tune_farm.tuner.predictor.gpu_tiles import GpuTiles
 from tune_farm.tuner.predictor.machine import Gpu
 from tune_farm.tuner.predictor.occupancy import most_registers, resident_blocks
+from tune_farm.tuner.predictor.roofs import half_used, moved_once, overlapped, rounds
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +43,7 @@ _SPILL_MOVES = 2.0
 def gpu_seconds(tiles: GpuTiles, gpu: Gpu) -> Floats:
     """Predict the seconds of drafts, (drafts,) float64; infinite where no block fits an SM."""
     resident = resident_blocks(tiles, gpu)
-    busiest = np.ceil(tiles.blocks / gpu.sms)  # blocks of the SM that has most
+    busiest = rounds(tiles.blocks, gpu.sms)  # blocks of the SM that has most
     held = np.maximum(1.0, np.minimum(resident, busiest))
     full, tail = np.floor(busiest / held), busiest % held
     cycles = full * _wave_cycles(tiles, gpu, held)
@@ -50,13 +51,13 @@ def gpu_seconds(tiles: GpuTiles, gpu: Gpu) -> Floats:
     compute = cycles / gpu.clock_hertz
     dram = _dram_bytes(tiles, gpu, held) / gpu.dram_bytes_per_second
     l2 = tiles.blocks * tiles.global_bytes / gpu.l2_bytes_per_second
-    return np.where(resident > 0, _overlapped(_MEMORY_OVERLAP, compute, dram, l2), np.inf)
+    return np.where(resident > 0, overlapped(_MEMORY_OVERLAP, compute, dram, l2), np.inf)
 
 
 def waves(tiles: GpuTiles, gpu: Gpu) -> Floats:
     """Rounds in which the share's SMs take the blocks, (drafts,) float64."""
     held = np.maximum(1.0, resident_blocks(tiles, gpu))
-    return np.asarray(np.ceil(np.ceil(tiles.blocks / gpu.sms) / held))
+    return rounds(rounds(tiles.blocks, gpu.sms), held)
 
 
 def _wave_cycles(tiles: GpuTiles, gpu: Gpu, held: Floats) -> Floats:
@@ -72,7 +73,7 @@ def _wave_cycles(tiles: GpuTiles, gpu: Gpu, held: Floats) -> Floats:
     loading = (lanes * tiles.loads + spilled) / gpu.load_lanes
     link = tiles.global_bytes / _LINK_BYTES
     use = _utilization(there, tiles)
-    return held * _overlapped(
+    return held * overlapped(
         _UNITS_OVERLAP,
         compute / _utilization(even, tiles),
         np.maximum(shared, loading) / use,
@@ -83,7 +84,7 @@ def _wave_cycles(tiles: GpuTiles, gpu: Gpu, held: Floats) -> Floats:
 def _utilization(warps: Floats, tiles: GpuTiles) -> Floats:
     """The part of its peak that a unit reaches with so many warps at hand."""
     in_flight = warps * np.sqrt(np.minimum(tiles.accumulators, _MOST_INDEPENDENT))
-    return np.clip(in_flight / (in_flight + _HALF_USED), _LEAST_USE, _MOST_USE)
+    return np.clip(half_used(in_flight, _HALF_USED), _LEAST_USE, _MOST_USE)
 
 
 def _spilled(tiles: GpuTiles, gpu: Gpu) -> Floats:
@@ -94,19 +95,8 @@ def _spilled(tiles: GpuTiles, gpu: Gpu) -> Floats:
 
 
 def _dram_bytes(tiles: GpuTiles, gpu: Gpu, held: Floats) -> Floats:
-    """What DRAM moves: what blocks of one wave ask for in common, it moves once.
-
-    Blocks that run together cover about a square of the output, so that each of its inputs is
-    asked for by a row or a column of them.
-    """
+    """What DRAM moves: what blocks of one wave ask for in common, it moves once."""
     asked = tiles.blocks * tiles.global_bytes
     together = np.minimum(tiles.blocks, held * gpu.sms)
-    moved = np.maximum(asked / np.sqrt(together), tiles.unique_bytes)
+    moved = moved_once(asked, together, tiles.unique_bytes)
     return np.where(tiles.unique_bytes <= gpu.l2_bytes, tiles.unique_bytes, moved)
-
-
-def _overlapped(exponent: float, *times: Floats) -> Floats:
-    """Times that overlap in part; scaled by the longest, so that none underflows."""
-    longest = np.maximum(np.maximum.reduce(times), 1e-300)
-    total = sum((each / longest) ** exponent for each in times)
-    return np.asarray(longest * total ** (1 / exponent))
