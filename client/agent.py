@@ -195,16 +195,16 @@ class Agent:
 
     def _compare(self, order: CompareOrder) -> Payload:
         options = self._options
+        self._runner.close()  # an exclusive device takes one process at a time
         try:
-            with self._guard.turn(alone=True, meanwhile=self._runner.rest):
-                comparison = compare_whole_model(
-                    order.job,
-                    slot=options.slot,
-                    guard=self._guard,
-                    scratch=options.scratch,
-                    repeats=options.paired,
-                    checks=options.run.checks,
-                )
+            comparison = compare_whole_model(
+                order.job,
+                slot=options.slot,
+                guard=self._guard,
+                scratch=options.scratch,
+                repeats=options.paired,
+                checks=options.run.checks,
+            )
         except ModelDoesNotBuildError as failure:
             return ModelFailed(order_id=order.order_id, detail=str(failure))
         except ChildDiedError as death:

@@ -18,7 +18,8 @@ from pathlib import Path
 import tune_farm
 from tune_farm.client.share.mig.kept import destroy_left
 from tune_farm.client.share.mps.daemon import stop_below
-from tune_farm.server.processes import MARKER, end_leftovers
+from tune_farm.server.processes import end_leftovers
+from tune_farm.tuner.children.mark import MARKER
 
 _ROOT = str(Path(tune_farm.__file__).resolve().parent.parent)
 _BOOTSTRAP = (

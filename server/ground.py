@@ -10,7 +10,8 @@ from pathlib import Path
 
 from tune_farm.server.cleaner import Cleaner
 from tune_farm.server.interrupts import Interrupts
-from tune_farm.server.processes import end_leftovers, make_temp_dir, mark
+from tune_farm.server.processes import end_leftovers, make_temp_dir
+from tune_farm.tuner.children.mark import mark
 
 #: After all was closed, the run's processes get so long to end by themselves.
 _GRACE_SECONDS = 0.3

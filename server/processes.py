@@ -1,4 +1,4 @@
-"""Marks every process of a run, and sees to it that none outlives it."""
+"""What a run leaves on a machine: its temporary directory, and processes that outlive it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,12 @@ from pathlib import Path
 
 import psutil
 
-#: In the environment of every process that belongs to a run; the value is the run's id.
-MARKER = "TUNE_FARM_RUN"
+from tune_farm.tuner.children.mark import processes_of
+
 _PREFIX = "tf-"
 _OWNER = "owner"
 #: Ray puts sockets into its temp dir whose paths may not exceed 107 bytes (AF_UNIX).
 _LONGEST_ROOT = 30
-
-
-def mark(run_id: str) -> None:
-    """Mark this process and all it will start as parts of a run."""
-    os.environ[MARKER] = run_id
 
 
 def make_temp_dir() -> Path:
@@ -52,32 +47,6 @@ def end_leftovers(run_id: str, grace_seconds: float) -> list[str]:
         except psutil.Error:
             continue  # it ended meanwhile
     return ended
-
-
-def processes_of(run_id: str) -> list[psutil.Process]:
-    """All other live processes that carry a run's mark."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            is_ours = process.pid != os.getpid() and carries(process.pid, run_id)
-            if is_ours and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue  # gone, or another user's
-    return found
-
-
-def carries(pid: int, run_id: str, root: Path = Path("/proc")) -> bool:
-    """Whether a process carries a run's mark.
-
-    A process that changed its title, as Ray's agents do, has holes in the memory of its
-    environment, and psutil reads up to the first: here it is read to its end.
-
-    Raises:
-        OSError: the process is gone, or another user's.
-    """
-    words = (root / str(pid) / "environ").read_bytes().split(b"\0")
-    return f"{MARKER}={run_id}".encode() in words
 
 
 def _sweep(root: Path) -> None:

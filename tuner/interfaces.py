@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 
 from tune_farm.tuner.types import (
     Candidate,
+    Clocks,
     Failed,
     KernelUsage,
     Outcome,
@@ -44,6 +45,7 @@ class RunReport:
     outcome: Outcome
     cores_used: tuple[int, ...]
     stage_seconds: StageSeconds  # only `check` and `measure` are set
+    clocks: Clocks | None = None  # of a GPU, right after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

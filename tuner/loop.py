@@ -179,4 +179,5 @@ def record_of(
         stage_seconds=replace(report.stage_seconds, build=item.build_seconds),
         predicted_seconds=proposal.predicted_seconds,
         time=time.time(),
+        clocks=report.clocks,
     )

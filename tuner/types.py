@@ -186,6 +186,15 @@ class StageSeconds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks:
+    """A GPU's clocks when a candidate had just run; None is what its driver would not tell."""
+
+    sm_hertz: float | None
+    memory_hertz: float | None
+    events: tuple[str, ...] | None  # what holds them there, in NVML's words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """What the farm learned from one candidate; the only thing that is stored."""
 
@@ -201,6 +210,7 @@ class Record:
     stage_seconds: StageSeconds
     predicted_seconds: float | None
     time: float  # Unix time at which the outcome was known
+    clocks: Clocks | None = None  # None: nobody was asked, as on a CPU
 
     @property
     def key(self) -> tuple[str, str, int]:

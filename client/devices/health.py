@@ -11,27 +11,13 @@ from typing import Any
 import psutil
 import pynvml
 
+from tune_farm.client.devices.clocks import clocks_of, gpu_of, hertz
 from tune_farm.client.devices.nvml import NoDriverError, session, told
+from tune_farm.tuner.children.mark import MARKER, carries
+from tune_farm.tuner.types import Clocks
 
-_MEGAHERTZ = 1e6
-#: `nvmlClocksEventReasons` of NVML's API reference: what holds the clocks where they are.
-_EVENTS = {
-    0x1: "idle",
-    0x2: "application clocks",
-    0x4: "power cap",
-    0x8: "hardware slowdown",
-    0x10: "sync boost",
-    0x20: "thermal slowdown (software)",
-    0x40: "thermal slowdown (hardware)",
-    0x80: "power brake",
-    0x100: "display clocks",
-}
-#: Those that come and go with the load: two timings under them are not of one machine.
-_THROTTLES = frozenset(_EVENTS[bit] for bit in (0x4, 0x8, 0x20, 0x40, 0x80))
 #: MPS's own processes: what they do is their clients' work.
 _MPS = ("nvidia-cuda-mps-server", "nvidia-cuda-mps-control")
-#: All processes of a run carry it, with the same value.
-_MARK = "TUNE_FARM_RUN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,20 +38,13 @@ class Health:
     Clocks, their limits and memory errors are those of the whole GPU: instances share them.
     """
 
-    sm_clock_hertz: float | None
-    memory_clock_hertz: float | None
-    most_sm_clock_hertz: float | None
-    most_memory_clock_hertz: float | None
-    clock_events: tuple[str, ...] | None  # what holds the clocks where they are
+    clocks: Clocks
+    most_sm_hertz: float | None
+    most_memory_hertz: float | None
     ecc_enabled: bool | None
     ecc_corrected: int | None  # since the driver was loaded
     ecc_uncorrected: int | None  # since the driver was loaded
     neighbours: tuple[Neighbour, ...] | None  # neither ours nor MPS's own
-
-    @property
-    def throttles(self) -> tuple[str, ...]:
-        """Of the clock events, those that come and go with the load."""
-        return tuple(event for event in self.clock_events or () if event in _THROTTLES)
 
 
 def read_health(uuid: str) -> Health | None:
@@ -83,35 +62,16 @@ def read_health(uuid: str) -> Health | None:
 
 def _read(device: Any) -> Health:
     # Of an instance the driver tells its processes only; the rest it tells of the GPU.
-    gpu = told(pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, device) or device
+    gpu = gpu_of(device)
     ecc = told(pynvml.nvmlDeviceGetEccMode, gpu)
-    reasons = told(pynvml.nvmlDeviceGetCurrentClocksEventReasons, gpu)
     return Health(
-        sm_clock_hertz=_hertz(pynvml.nvmlDeviceGetClockInfo, gpu, pynvml.NVML_CLOCK_SM),
-        memory_clock_hertz=_hertz(pynvml.nvmlDeviceGetClockInfo, gpu, pynvml.NVML_CLOCK_MEM),
-        most_sm_clock_hertz=_hertz(pynvml.nvmlDeviceGetMaxClockInfo, gpu, pynvml.NVML_CLOCK_SM),
-        most_memory_clock_hertz=_hertz(
-            pynvml.nvmlDeviceGetMaxClockInfo, gpu, pynvml.NVML_CLOCK_MEM
-        ),
-        clock_events=None if reasons is None else _events(reasons),
+        clocks=clocks_of(gpu),
+        most_sm_hertz=hertz(pynvml.nvmlDeviceGetMaxClockInfo, gpu, pynvml.NVML_CLOCK_SM),
+        most_memory_hertz=hertz(pynvml.nvmlDeviceGetMaxClockInfo, gpu, pynvml.NVML_CLOCK_MEM),
         ecc_enabled=None if ecc is None else bool(ecc[0]),
         ecc_corrected=_errors(gpu, pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
         ecc_uncorrected=_errors(gpu, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
         neighbours=_neighbours(device),
-    )
-
-
-def _hertz(ask: Any, gpu: Any, clock: int) -> float | None:
-    megahertz = told(ask, gpu, clock)
-    return None if megahertz is None else megahertz * _MEGAHERTZ
-
-
-def _events(bits: int) -> tuple[str, ...]:
-    """Names of the bits, lowest first; one that is newer than this table keeps its number."""
-    return tuple(
-        _EVENTS.get(1 << place, f"reason {1 << place:#x}")
-        for place in range(bits.bit_length())
-        if bits >> place & 1
     )
 
 
@@ -149,7 +109,7 @@ def _is_ours(pid: int) -> bool:
         process = psutil.Process(pid)
         if os.getpid() in (pid, *(parent.pid for parent in process.parents())):
             return True
-        mark = os.environ.get(_MARK)
-        return mark is not None and process.environ().get(_MARK) == mark
-    except psutil.Error:
+        run_id = os.environ.get(MARKER)
+        return run_id is not None and carries(pid, run_id)
+    except (psutil.Error, OSError):
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tune_farm.client.devices.clocks import throttles
 from tune_farm.client.devices.gpus import Gpu, list_gpus
 from tune_farm.client.devices.granted import granted
 from tune_farm.client.devices.health import Health, read_health
@@ -46,7 +47,7 @@ def gpu_checks(environment: Mapping[str, str], *, full: bool) -> Iterator[Check]
     if full:
         for place in grant.places:
             yield try_share(place, environment)
-            yield try_runtime(place)
+            yield try_runtime(place, environment)
         if grant.places:
             yield Check(name="GPU utilization", status=Status.NOTE, detail=UTILIZATION)
 
@@ -82,11 +83,11 @@ def _of_health(name: str, health: Health) -> Iterator[Check]:
             detail=f"{len(health.neighbours)} of others compute there: {shown}",
             remedy="end them, or wait: timings are disturbed by what they do",
         )
-    if health.throttles:
+    if held := throttles(health.clocks):
         yield Check(
             name=f"{name} clocks",
             status=Status.NOTE,
-            detail=f"held down by {' and '.join(health.throttles)}{_clock(health)}",
+            detail=f"held down by {' and '.join(held)}{_clock(health)}",
             remedy="timings drift with them: cool it, raise its power limit (nvidia-smi -pl), or "
             "lock lower clocks (nvidia-smi -lgc), both as root",
         )
@@ -102,7 +103,7 @@ def _of_health(name: str, health: Health) -> Iterator[Check]:
 
 
 def _clock(health: Health) -> str:
-    now, most = health.sm_clock_hertz, health.most_sm_clock_hertz
+    now, most = health.clocks.sm_hertz, health.most_sm_hertz
     return "" if now is None or most is None else f": {now / 1e6:.0f} of {most / 1e6:.0f} MHz"
 
 

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import tempfile
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 import tune_farm
+from tune_farm.tuner.children.mark import MARKER, processes_of
 
 #: Where this package was imported from. First on the path for one import, so that the child runs
 #: this code and no other installed copy; then gone: a checkout's other folders stay unknown.
@@ -48,7 +50,7 @@ def try_out(code: str, *arguments: str, timeout_seconds: float) -> Trial:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=folder,
-            env={**os.environ, "TUNE_FARM_RUN": mark, "RAY_USAGE_STATS_ENABLED": "0"},
+            env={**os.environ, MARKER: mark, "RAY_USAGE_STATS_ENABLED": "0"},
             start_new_session=True,
             text=True,
             errors="replace",
@@ -71,12 +73,9 @@ def _end(process: subprocess.Popen[str], mark: str) -> None:
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     # Ray's daemons lead sessions of their own; all of them inherited the mark.
-    for other in psutil.process_iter():
-        try:
-            if other.environ().get("TUNE_FARM_RUN") == mark:
-                other.kill()
-        except psutil.Error:
-            continue  # ended meanwhile, or is another user's
+    for other in processes_of(mark):
+        with suppress(psutil.Error):  # it ended meanwhile
+            other.kill()
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()

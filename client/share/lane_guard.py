@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 
 from tune_farm.client.share.lane import Lane
 from tune_farm.tuner.children.spawn import Child
+from tune_farm.tuner.types import Clocks
 
 
 class LaneGuard:
@@ -25,6 +26,10 @@ class LaneGuard:
     def turn(self, *, alone: bool, meanwhile: Callable[[], None]) -> AbstractContextManager[None]:
         """Wait until this client may use the device."""
         return self._lane.turn(alone=alone, meanwhile=meanwhile)
+
+    def clocks(self) -> Clocks | None:
+        """There is nobody to ask."""
+        return None
 
     def disturb(self, cause: str, *, breaks: bool) -> None:
         """Tell the others what happened to a child here."""

@@ -14,11 +14,12 @@ from tune_farm.client.devices.cuda_driver import CudaDevice
 from tune_farm.client.devices.cuda_machine import gpu_machine
 from tune_farm.client.devices.granted import GpuPlace
 from tune_farm.client.share.divide import ByPercentage, Division, Undivided, start_partitioned
+from tune_farm.client.share.held import Whole, find_whole
 from tune_farm.client.share.host import host_cores
 from tune_farm.client.share.mps.control import PIPE_DIRECTORY
 from tune_farm.client.share.mps.daemon import PERCENTAGE, Daemon, adopt_or_start, stop
 from tune_farm.client.share.plan import GpuOffer, plan_gpu_slots
-from tune_farm.client.share.prove import ask_whole, prove
+from tune_farm.client.share.prove import prove
 from tune_farm.client.share.runtime_probe import require_runtime
 from tune_farm.client.share.slot import Slot
 from tune_farm.tuner.errors import EnvironmentUnusableError, UsageError
@@ -72,16 +73,17 @@ def open_gpus(
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tf-", dir=root)))
-        wholes = {place.uuid: ask_whole(place, folder) for place in places}
+        wholes = {place.uuid: find_whole(place, environment, folder) for place in places}
         _require_alike(wholes)
         divisions: dict[str, Division] = {}
         for place in places:
-            division, daemon = _divide(place, wanted, environment, folder, root)
+            holder = wholes[place.uuid].holder
+            division, daemon = _divide(place, wanted, environment, folder, root, holder)
             if daemon is not None:
                 stack.callback(stop, daemon)
             divisions[place.uuid] = division
         offers = [
-            _offer(place, wholes[place.uuid], divisions[place.uuid], environment)
+            _offer(place, wholes[place.uuid].device, divisions[place.uuid], environment)
             for place in places
         ]
         planned = plan_gpu_slots(
@@ -110,7 +112,7 @@ def open_gpus(
                 planned, hosts, seats, granted, strict=True
             )
         )
-        whole = wholes[places[0].uuid]
+        whole = wholes[places[0].uuid].device
         yield OpenGpus(
             device=_device(places[0], whole),
             machine=gpu_machine(whole, slots[0].share.granted),
@@ -124,7 +126,10 @@ def _divide(
     environment: Mapping[str, str],
     folder: Path,
     root: Path | None,
+    holder: Daemon | None,
 ) -> tuple[Division, Daemon | None]:
+    if holder is not None and not wanted.in_partitions:
+        return ByPercentage(holder), holder  # also for all of it: nobody else is let in
     if not _divides(wanted.percent, environment):
         return Undivided(is_mig=place.instance is not None, folder=folder), None
     if wanted.in_partitions:
@@ -140,9 +145,10 @@ def _divides(percent: Percent, environment: Mapping[str, str]) -> bool:
     return any(environment.get(name) for name in (PERCENTAGE, PIPE_DIRECTORY))
 
 
-def _require_alike(wholes: Mapping[str, CudaDevice]) -> None:
+def _require_alike(wholes: Mapping[str, Whole]) -> None:
     """A schedule is tuned for one number of SMs: one run tunes on devices that have it."""
-    kinds = {(whole.name, whole.sm_count): uuid for uuid, whole in wholes.items()}
+    devices = {uuid: whole.device for uuid, whole in wholes.items()}
+    kinds = {(device.name, device.sm_count): uuid for uuid, device in devices.items()}
     if len(kinds) > 1:
         found = ", ".join(f"{uuid[:12]} with {sms} SMs" for (_, sms), uuid in kinds.items())
         raise UsageError(

@@ -9,8 +9,6 @@ from typing import Literal
 
 from tune_farm.tuner.errors import EnvironmentUnusableError, UsageError
 
-Mode = Literal["whole", "mps", "mig"]
-
 #: Contexts of one MPS server; CUDA 13.1 raised it (NVIDIA's MPS documentation, release 615).
 CONTEXTS, CONTEXTS_SINCE_13_1, _CUDA_13_1 = 48, 60, 13010
 #: What a context and a candidate's buffers need at least.
@@ -36,9 +34,7 @@ class GpuSlot:
 
     name: str  # "client-0"
     uuid: str
-    mode: Mode
     asked_percent: int
-    most_sms: int  # what the percentage may give at most; what it gives is asked of the process
     total: int
     memory_bytes: int  # the client's part
 
@@ -71,10 +67,10 @@ def plan_gpu_slots(
         raise UsageError(f"a share of {share}% is not possible", "give 1 to 100")
     for offer in offers:
         if share > offer.ceiling_percent:
+            most = math.ceil(offer.total * offer.ceiling_percent / 100)
             raise EnvironmentUnusableError(
                 f"a share of {share}% is above the {offer.ceiling_percent:g}% of {offer.uuid} "
-                f"(at most {_most_sms(offer, offer.ceiling_percent)} of {offer.total} SMs) that "
-                "were set for this job",
+                f"(at most {most} of {offer.total} SMs) that were set for this job",
                 "give a smaller --sm-share, or --sm-share auto",
             )
     rooms = [_room(offer, share, oversubscribes) for offer in offers]
@@ -125,20 +121,13 @@ def _room(offer: GpuOffer, percent: int, oversubscribes: bool) -> int:
 
 
 def _slot(index: int, offer: GpuOffer, percent: int, neighbours: int) -> GpuSlot:
-    mode: Mode = "mps" if percent < 100 else ("mig" if offer.is_mig else "whole")
     return GpuSlot(
         name=f"client-{index}",
         uuid=offer.uuid,
-        mode=mode,
         asked_percent=percent,
-        most_sms=_most_sms(offer, percent),
         total=offer.total,
         memory_bytes=offer.memory_bytes // neighbours,
     )
-
-
-def _most_sms(offer: GpuOffer, percent: float) -> int:
-    return math.ceil(offer.total * percent / 100)
 
 
 def _devices(count: int) -> str:

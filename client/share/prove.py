@@ -10,8 +10,10 @@ from pathlib import Path
 from tune_farm.client.devices.cuda_driver import CudaDevice, same_device
 from tune_farm.client.devices.granted import VISIBLE, GpuPlace
 from tune_farm.client.share.mps.control import PIPE_DIRECTORY
+from tune_farm.client.share.mps.daemon import Daemon
 from tune_farm.client.share.mps.errors import MpsError, MpsProblem
 from tune_farm.client.share.mps.handshake import Attached
+from tune_farm.client.share.mps.leave import leave
 from tune_farm.client.share.seat import GpuSeat
 from tune_farm.tuner.children.spawn import Birth, Child, ChildDiedError, ChildSilentError
 
@@ -35,7 +37,28 @@ def ask_whole(place: GpuPlace, folder: Path) -> CudaDevice:
         MpsError: nothing, or another device.
     """
     with _child(folder, "whole", without_mps(place.uuid, folder)) as child:
+        return _given(_told(child, place.uuid), place)
+
+
+def ask_as_client(daemon: Daemon, place: GpuPlace, folder: Path) -> CudaDevice:
+    """What a process is given to which MPS gives as much as it may.
+
+    Args:
+        daemon: of the device.
+        place: the device.
+        folder: for what the process writes.
+
+    Raises:
+        MpsError: nothing, or another device.
+    """
+    born = daemon.environment(daemon.ceiling_percent)
+    with _child(folder, "client", born) as child:
         attached = _told(child, place.uuid)
+        leave(daemon.control, child.pid)
+    return _given(attached, place)
+
+
+def _given(attached: Attached, place: GpuPlace) -> CudaDevice:
     if attached.error:
         raise MpsError.of_cuda(attached.error_number, f"{place.uuid}: {attached.error}")
     device = attached.devices[0]

@@ -14,6 +14,7 @@ from tune_farm.client.share.seat_guard import SeatGuard
 from tune_farm.tuner.children.spawn import Birth, Child, ChildDiedError, ChildSilentError
 from tune_farm.tuner.cuda_runtime import load_cuda_runtime
 from tune_farm.tuner.errors import EnvironmentUnusableError
+from tune_farm.tuner.measure.guard import welcome
 
 _SECONDS = 60.0
 
@@ -29,7 +30,23 @@ def require_runtime(seat: GpuSeat, folder: Path) -> None:
         EnvironmentUnusableError: it does not, or the share is not in force.
     """
     guard = SeatGuard(Lane(folder / "lane", "probe"), seat)
-    child = Child(
+    try:
+        child = welcome(guard, lambda: _child(seat, folder))
+        try:
+            answer = child.receive(_SECONDS)
+        finally:
+            guard.part(child)
+    except (ChildDiedError, ChildSilentError) as error:
+        raise EnvironmentUnusableError(
+            f"a process that loads TVM's CUDA runtime ended: {str(error).splitlines()[0]}",
+            "look at 'nvidia-smi' and the kernel's log for Xid errors",
+        ) from None
+    if answer is not None:
+        raise EnvironmentUnusableError(*answer)
+
+
+def _child(seat: GpuSeat, folder: Path) -> Child:
+    return Child(
         Birth(
             role=child_of_share.PATH,
             name="runtime",
@@ -43,18 +60,6 @@ def require_runtime(seat: GpuSeat, folder: Path) -> None:
             },
         )
     )
-    try:
-        guard.greet(child)
-        answer = child.receive(_SECONDS)
-    except (ChildDiedError, ChildSilentError) as error:
-        raise EnvironmentUnusableError(
-            f"a process that loads TVM's CUDA runtime ended: {str(error).splitlines()[0]}",
-            "look at 'nvidia-smi' and the kernel's log for Xid errors",
-        ) from None
-    finally:
-        guard.part(child)
-    if answer is not None:
-        raise EnvironmentUnusableError(*answer)
 
 
 def serve(connection: Connection[Any, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from tune_farm.client.devices.clocks import ClockReader
 from tune_farm.client.share.lane import Lane
 from tune_farm.client.share.lane_guard import LaneGuard
 from tune_farm.client.share.mps.errors import MpsError, MpsProblem
@@ -11,6 +12,7 @@ from tune_farm.client.share.mps.handshake import Attached
 from tune_farm.client.share.seat import GpuSeat
 from tune_farm.tuner.children.spawn import Child
 from tune_farm.tuner.measure.guard import NotYetError
+from tune_farm.tuner.types import Clocks
 
 _LOG = logging.getLogger(__name__)
 
@@ -25,6 +27,7 @@ class SeatGuard(LaneGuard):
     def __init__(self, lane: Lane, seat: GpuSeat) -> None:
         super().__init__(lane)
         self._seat = seat
+        self._clocks = ClockReader(seat.expected.uuid)
 
     def greet(self, child: Child) -> None:
         """Let a child begin if it is under its share.
@@ -44,6 +47,10 @@ class SeatGuard(LaneGuard):
                 raise NotYetError from error
             raise
         child.send("begin")
+
+    def clocks(self) -> Clocks | None:
+        """The GPU's now; None: its driver does not answer."""
+        return self._clocks.read()
 
     def part(self, child: Child) -> None:
         """Have a child leave MPS, then end it; where the daemon does not answer, all the same."""

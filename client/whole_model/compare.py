@@ -17,7 +17,7 @@ from tune_farm.client.whole_model.messages import (
     RunOnce,
 )
 from tune_farm.tuner.children.spawn import Birth, Child
-from tune_farm.tuner.measure.guard import Guard
+from tune_farm.tuner.measure.guard import Guard, welcome
 
 _RUN_CHILD = "tune_farm.client.whole_model.run_child"
 _CUDA_RUN_CHILD = "tune_farm.client.whole_model.cuda_run_child"
@@ -51,7 +51,7 @@ def compare_whole_model(
     repeats: PairedRepeats,
     checks: bool = True,
 ) -> Comparison:
-    """Build, check and time the whole model under the slot's share; outputs only if `checks`.
+    """Build, check and time the whole model under the slot's share, alone on the device.
 
     Args:
         job: both builds, and their weights.
@@ -67,12 +67,14 @@ def compare_whole_model(
         ChildSilentError: a build or a run took too long.
     """
     libraries = _compile_both(job, slot, scratch)
-    child = _running_child(slot, scratch)
     try:
-        guard.greet(child)
-        return _compare(child, job, libraries, repeats, checks)
+        with guard.turn(alone=True, meanwhile=lambda: None):
+            child = welcome(guard, lambda: _running_child(slot, scratch))
+            try:
+                return _compare(child, job, libraries, repeats, checks)
+            finally:
+                guard.part(child)
     finally:
-        guard.part(child)
         for library in libraries:
             library.unlink(missing_ok=True)
 

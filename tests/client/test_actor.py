@@ -19,7 +19,8 @@ from tune_farm.client.agent import AgentOptions
 from tune_farm.client.messages import ClientBroken, OrderDone, RecordKnown, TuneOrder
 from tune_farm.client.share.slot import Slot
 from tune_farm.server.farm import Farm, Joined, Lost, News, Said
-from tune_farm.server.processes import MARKER, make_temp_dir, mark, processes_of
+from tune_farm.server.processes import make_temp_dir
+from tune_farm.tuner.children.mark import MARKER, mark, processes_of
 from tune_farm.tuner.measure.messages import Timing
 from tune_farm.tuner.measure.runner import RunOptions
 from tune_farm.tuner.strategy.metaschedule import MetaScheduleOptions

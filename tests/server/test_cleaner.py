@@ -13,7 +13,7 @@ import pytest
 
 from tests.tuner.waiting import happens
 from tune_farm.server.cleaner import Cleaner
-from tune_farm.server.processes import MARKER
+from tune_farm.tuner.children.mark import MARKER
 
 SECONDS = 15.0
 SLEEP = [sys.executable, "-c", "import time; time.sleep(300)"]

@@ -6,80 +6,28 @@ import os
 import stat
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.tuner.waiting import is_gone
-from tune_farm.server.processes import (
-    MARKER,
-    carries,
-    end_leftovers,
-    make_temp_dir,
-    mark,
-    processes_of,
-)
+from tests.tuner.children.sleepers import Starter, sleepers
+from tune_farm.server.processes import end_leftovers, make_temp_dir
+from tune_farm.tuner.children.mark import MARKER
 
 RUN_ID = f"test-{os.getpid()}"
 
 
 @pytest.fixture
-def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Starts a marked process that would sleep for long, or for so many seconds."""
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Starter]:
+    """Starts marked processes."""
     monkeypatch.setenv(MARKER, "")
-    mark(RUN_ID)
-    started: list[subprocess.Popen[bytes]] = []
-
-    def make(seconds: float = 600, **options: bool) -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen(["sleep", str(seconds)], **options))  # type: ignore[call-overload]
-        return started[-1]
-
-    yield make
-    for process in started:
-        process.kill()
-        process.wait()
+    with sleepers(RUN_ID) as starter:
+        yield starter
 
 
-def test_children_inherit_the_mark_also_in_a_session_of_their_own(
-    start: Callable[..., subprocess.Popen[bytes]],
-) -> None:
-    pids = {start().pid, start(start_new_session=True).pid}
-
-    assert {process.pid for process in processes_of(RUN_ID)} == pids
-
-
-def test_an_environment_with_holes_is_read_to_its_end(tmp_path: Path) -> None:
-    # As of Ray's agents, which change their titles.
-    (tmp_path / "41").mkdir()
-    (tmp_path / "41" / "environ").write_bytes(b"A=1\0\0\0\0TUNE_FARM_RUN=a-run\0B=2\0")
-
-    assert carries(41, "a-run", tmp_path)
-    assert not carries(41, "a-ru", tmp_path)
-
-
-def test_other_runs_and_this_process_are_not_found(
-    start: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(MARKER, "another")
-    start()
-
-    assert processes_of(RUN_ID) == []
-    assert os.getpid() not in {process.pid for process in processes_of("another")}
-
-
-def test_what_has_ended_is_not_found(start: Callable[..., subprocess.Popen[bytes]]) -> None:
-    process = start()
-    process.kill()
-    psutil.Process(process.pid).status()  # a zombie until its parent asks
-
-    assert processes_of(RUN_ID) == [] or is_gone(process.pid)
-
-
-def test_what_does_not_end_by_itself_is_ended_and_named(
-    start: Callable[..., subprocess.Popen[bytes]],
-) -> None:
+def test_what_does_not_end_by_itself_is_ended_and_named(start: Starter) -> None:
     stubborn = start()
 
     assert end_leftovers(RUN_ID, 0.1) == ["sleep 600"]
@@ -87,9 +35,7 @@ def test_what_does_not_end_by_itself_is_ended_and_named(
     assert end_leftovers(RUN_ID, 0.0) == []
 
 
-def test_what_ends_in_time_is_left_to_itself(
-    start: Callable[..., subprocess.Popen[bytes]],
-) -> None:
+def test_what_ends_in_time_is_left_to_itself(start: Starter) -> None:
     quick = start(0.2)
 
     assert end_leftovers(RUN_ID, 30.0) == []

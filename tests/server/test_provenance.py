@@ -25,6 +25,7 @@ def test_the_state_of_a_gpu_as_the_run_begins_is_kept(gpu_machine: GpuMachine) -
 
     gpu, other, cpu = json.loads(gpu_machine.python(_ENVIRONMENT))
 
-    assert (gpu["sm_clock_hertz"], gpu["clock_events"]) == (1.755e9, ["power cap"])
+    clocks = gpu["clocks"]
+    assert (clocks["sm_hertz"], clocks["events"]) == (1.755e9, ["power cap"])
     assert (gpu["ecc_uncorrected"], gpu["neighbours"]) == (1, [])
     assert (other, cpu) == (None, None)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from tune_farm.tuner.children.spawn import Child
+from tune_farm.tuner.types import Clocks
+
+#: A device that was broken takes no child until all that were on it are gone.
+_RECOVERY_SECONDS = 15.0
+_RETRY_SECONDS = 0.2
 
 
 class NotYetError(Exception):
@@ -37,6 +43,10 @@ class Guard(Protocol):
         """
         ...
 
+    def clocks(self) -> Clocks | None:
+        """The device's clocks now; None: nobody can say."""
+        ...
+
     def disturb(self, cause: str, *, breaks: bool) -> None:
         """Tell the others that a child here was ended in the middle of its work.
 
@@ -55,6 +65,33 @@ class Guard(Protocol):
         ...
 
 
+def welcome(guard: Guard, birth: Callable[[], Child]) -> Child:
+    """A new child that may begin; while the device recovers, another is born again and again.
+
+    Args:
+        guard: of the device.
+        birth: makes a child.
+
+    Raises:
+        Exception: whatever says why none may.
+    """
+    deadline = time.monotonic() + _RECOVERY_SECONDS
+    while True:
+        child = birth()
+        try:
+            guard.greet(child)
+        except NotYetError as not_yet:
+            guard.part(child)
+            if time.monotonic() > deadline:
+                raise (not_yet.__cause__ or not_yet) from None
+            time.sleep(_RETRY_SECONDS)
+        except BaseException:
+            guard.part(child)
+            raise
+        else:
+            return child
+
+
 class NoGuard:
     """Of a CPU: nothing has to be asked, and a child may be killed at any time."""
 
@@ -68,6 +105,10 @@ class NoGuard:
     def turn(self, *, alone: bool, meanwhile: Callable[[], None]) -> AbstractContextManager[None]:
         """At any time: the cores are this client's alone."""
         return nullcontext()
+
+    def clocks(self) -> Clocks | None:
+        """Each core has its own."""
+        return None
 
     def disturb(self, cause: str, *, breaks: bool) -> None:
         """There is nobody to tell."""

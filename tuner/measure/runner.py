@@ -11,14 +11,11 @@ from types import MappingProxyType
 
 from tune_farm.tuner.children.spawn import Birth, Child, ChildDiedError, ChildSilentError
 from tune_farm.tuner.interfaces import Artifact, RunReport
-from tune_farm.tuner.measure.guard import Guard, NoGuard, NotYetError
+from tune_farm.tuner.measure.guard import Guard, NoGuard, welcome
 from tune_farm.tuner.measure.messages import ChildReady, MeasureDone, MeasureJob, Timing
 from tune_farm.tuner.types import Failed, Fault, Outcome, StageSeconds, Task
 
 _START_TIMEOUT_SECONDS = 60.0
-#: A device that was broken takes no child until all that were on it are gone.
-_RECOVERY_SECONDS = 15.0
-_RETRY_SECONDS = 0.2
 #: For a sentinel, whose first call may have to wait for a context and its memory.
 _SENTINEL_TIMEOUT_SECONDS = 20.0
 #: The child for real devices: TVM's runtime.
@@ -113,11 +110,13 @@ class ChildRunner:
         makes = artifact.candidate.is_untuned and not self.has_reference
         with self._guard.turn(alone=alone, meanwhile=self.rest):
             done = self._ask(self._job(artifact, makes, self.timing, incumbent_seconds))
+            clocks = self._guard.clocks()  # at once: an idle device lowers them
         assert done.outcome is not None
         return RunReport(
             outcome=done.outcome,
             cores_used=done.cores_used,
             stage_seconds=StageSeconds(check=done.check_seconds, measure=done.measure_seconds),
+            clocks=clocks,
         )
 
     def make_reference(self, artifact: Artifact) -> Failed | None:
@@ -243,25 +242,16 @@ class ChildRunner:
         return 3.0 + 3.0 * calls * self._baseline_seconds
 
     def _new_child(self) -> Child:
-        deadline = time.monotonic() + _RECOVERY_SECONDS
-        while True:
-            child = self._birth()
-            try:
-                self._guard.greet(child)
-                ready = child.receive(_START_TIMEOUT_SECONDS)
-                break
-            except NotYetError as not_yet:
-                self._guard.part(child)
-                if time.monotonic() > deadline:
-                    raise (not_yet.__cause__ or not_yet) from None
-                time.sleep(_RETRY_SECONDS)
-            except BaseException:
-                self._guard.part(child)
-                raise
-        assert isinstance(ready, ChildReady)
-        if ready.cores != tuple(sorted(self._cores)):
+        child = welcome(self._guard, self._birth)
+        try:
+            ready = child.receive(_START_TIMEOUT_SECONDS)
+            assert isinstance(ready, ChildReady)
+            if ready.cores != tuple(sorted(self._cores)):
+                cause = f"the share is not in force: {ready.cores} != {self._cores}"
+                raise ChildDiedError(None, cause)
+        except BaseException:
             self._guard.part(child)
-            raise ChildDiedError(None, f"the share is not in force: {ready.cores} != {self._cores}")
+            raise
         return child
 
     def _birth(self) -> Child:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from tune_farm.tuner.types import (
     Candidate,
+    Clocks,
     Device,
     DeviceClass,
     Failed,
@@ -91,6 +92,7 @@ def record_to_json(record: Record, *, spent_seconds: float) -> JsonObject:
         "stage_seconds": asdict(record.stage_seconds),
         "spent_seconds": spent_seconds,
         "time": record.time,
+        "clocks": None if record.clocks is None else asdict(record.clocks),
         "trace": record.candidate.trace_json,
     }
 
@@ -127,6 +129,7 @@ def record_from_json(item: JsonObject) -> StoredRecord:
             stage_seconds=StageSeconds(**item["stage_seconds"]),
             predicted_seconds=item["predicted_seconds"],
             time=float(item["time"]),
+            clocks=_clocks_from_json(item.get("clocks")),  # not known to the first journals
         )
         return StoredRecord(record=record, spent_seconds=float(item["spent_seconds"]))
     except KeyError as error:
@@ -144,6 +147,17 @@ def _outcome_from_json(item: JsonObject) -> Outcome:
     if not repeats:
         raise ValueError("a measured outcome without repeats_seconds")
     return Measured(repeats_seconds=repeats, stopped_early=bool(item["stopped_early"]))
+
+
+def _clocks_from_json(item: JsonObject | None) -> Clocks | None:
+    if item is None:
+        return None
+    events = item["events"]
+    return Clocks(
+        sm_hertz=item["sm_hertz"],
+        memory_hertz=item["memory_hertz"],
+        events=None if events is None else tuple(events),
+    )
 
 
 def header_to_json(header: Header) -> JsonObject:

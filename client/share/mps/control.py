@@ -63,10 +63,6 @@ class Control:
         """The ceiling of a server's new clients."""
         return self._number(f"get_active_thread_percentage {server}")
 
-    def start_server(self, uid: int) -> None:
-        """Have a server started now, not when the first client calls."""
-        self._quietly(f"start_server -uid {uid}")
-
     def terminate(self, server: int, client: int) -> None:
         """End a client's work on the GPU; only then may its process be killed.
 

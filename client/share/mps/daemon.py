@@ -81,24 +81,39 @@ def adopt_or_start(
 ) -> Daemon:
     """The daemon for a device.
 
-    One that the environment names, or that listens where daemons usually do, is adopted, or
-    refused with the reason: another beside it would have the two time-slice the GPU.
-
     Args:
         place: the device.
         environment: of this process.
         root: short and node-local; the folder of a new daemon is made there. None: in /tmp.
 
     Raises:
-        MpsError: the daemon named is not usable, or none can be started.
+        MpsError: the one that listens is not usable, or none can be started.
+    """
+    found = listening(place, environment)
+    return found or start(place, find_binary(environment.get("PATH")), environment, root=root)
+
+
+def listening(place: GpuPlace, environment: Mapping[str, str]) -> Daemon | None:
+    """The daemon that the environment names, or that listens where daemons usually do.
+
+    It is adopted, or refused with the reason: another beside it would have the two time-slice the
+    GPU.
+
+    Args:
+        place: the device.
+        environment: of this process.
+
+    Returns:
+        None where there is none, so that one can be started.
+
+    Raises:
+        MpsError: it is not usable.
     """
     binary = find_binary(environment.get("PATH"))
     named = environment.get(PIPE_DIRECTORY)
     if not named and process_of(USUAL_PIPES) is not None:
         named = str(USUAL_PIPES)
-    if named:
-        return adopt(place, Control(pipe_directory=Path(named), binary=binary))
-    return start(place, binary, environment, root=root)
+    return adopt(place, Control(pipe_directory=Path(named), binary=binary)) if named else None
 
 
 def adopt(place: GpuPlace, control: Control) -> Daemon:

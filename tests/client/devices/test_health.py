@@ -17,7 +17,7 @@ _READ = """
 import dataclasses, json, sys
 from tune_farm.client.devices.health import read_health
 health = read_health(sys.argv[1])
-print(json.dumps(health and {**dataclasses.asdict(health), "throttles": health.throttles}))
+print(json.dumps(health and dataclasses.asdict(health)))
 """
 CLOCKS: dict[str, int | str] = {
     "clock.sm": 1200,
@@ -41,16 +41,15 @@ def test_a_gpu_that_tells_all(gpu_machine: GpuMachine) -> None:
 
     health = health_of(gpu_machine)
 
-    assert (health["sm_clock_hertz"], health["most_sm_clock_hertz"]) == (1.2e9, 1.98e9)
-    assert (health["memory_clock_hertz"], health["most_memory_clock_hertz"]) == (2.619e9, 2.619e9)
+    assert (health["clocks"]["sm_hertz"], health["most_sm_hertz"]) == (1.2e9, 1.98e9)
+    assert (health["clocks"]["memory_hertz"], health["most_memory_hertz"]) == (2.619e9, 2.619e9)
     assert (health["ecc_enabled"], health["ecc_corrected"], health["ecc_uncorrected"]) == (
         True,
         5,
         2,
     )
     power, heat = "power cap", "thermal slowdown (hardware)"
-    assert health["clock_events"] == ["idle", power, heat, "reason 0x400"]
-    assert health["throttles"] == [power, heat]
+    assert health["clocks"]["events"] == ["idle", power, heat, "reason 0x400"]
     assert health["neighbours"] == []
 
 
@@ -60,7 +59,7 @@ def test_what_a_gpu_hides_is_unknown(gpu_machine: GpuMachine) -> None:
 
     health = health_of(gpu_machine)
 
-    assert health.pop("throttles") == []
+    assert health.pop("clocks") == {"sm_hertz": None, "memory_hertz": None, "events": None}
     assert set(health.values()) == {None}
 
 
@@ -75,8 +74,9 @@ def test_an_instance_has_its_gpus_clocks_and_its_own_neighbours(gpu_machine: Gpu
 
     first, second = health_of(gpu_machine, "MIG-a"), health_of(gpu_machine, "MIG-b")
 
-    assert first["sm_clock_hertz"] == second["sm_clock_hertz"] == 1.2e9
-    assert first["throttles"] == ["thermal slowdown (software)"]
+    assert first["clocks"] == second["clocks"]
+    assert first["clocks"]["sm_hertz"] == 1.2e9
+    assert first["clocks"]["events"] == ["thermal slowdown (software)"]
     assert first["neighbours"] == []
     assert second["neighbours"] == [{"pid": NOBODY, "name": ""}]
 

@@ -19,7 +19,7 @@ from tests.doubles.nvml.machine import Card, Instance
 from tune_farm.client.devices.gpus import MigInstance
 from tune_farm.client.devices.granted import GpuPlace, places_of
 from tune_farm.client.share import open_gpus as opening
-from tune_farm.client.share.mps.control import BINARY
+from tune_farm.client.share.mps.control import BINARY, Control
 from tune_farm.client.share.mps.errors import MpsError, MpsProblem
 from tune_farm.client.share.open_gpus import OpenGpus, Percent, Wanted, open_gpus
 from tune_farm.tuner.errors import EnvironmentUnusableError, UsageError
@@ -209,22 +209,71 @@ def test_shares_add_up_to_more_only_if_that_was_asked_for(gpu_machine: GpuMachin
         assert len(gpus.slots) == 3
 
 
-def test_a_daemon_that_was_there_is_used_and_left(gpu_machine: GpuMachine) -> None:
-    pipes = Path(f"/tmp/tf-test-{os.getpid()}")
-    pipes.mkdir()
-    told = {"CUDA_MPS_PIPE_DIRECTORY": str(pipes)}
-    subprocess.run(
-        [BINARY, "-d"],
-        env={**os.environ, **told, "CUDA_MPS_LOG_DIRECTORY": str(pipes),
-             "CUDA_VISIBLE_DEVICES": UUID},
-        check=True,
-    )  # fmt: skip
-    try:
-        with opened(50, CUDA_MPS_PIPE_DIRECTORY=str(pipes)) as gpus:
-            assert [slot.share.granted for slot in gpus.slots] == [66, 66]
-        (daemon,) = daemons()
-        assert daemon.is_running()
-    finally:
+@pytest.fixture
+def daemon_before_us(gpu_machine: GpuMachine) -> Iterator[Path]:
+    """The pipe directory of a daemon that somebody else of the same user started."""
+    with tempfile.TemporaryDirectory(prefix="tf-test-", dir="/tmp") as folder:
+        told = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        born = {**os.environ, **told, "CUDA_VISIBLE_DEVICES": UUID}
+        subprocess.run([BINARY, "-d"], env=born, check=True)
+        yield Path(folder)
         for process in daemons():
             process.kill()
-        subprocess.run(["rm", "-rf", str(pipes)], check=True)
+
+
+def test_a_daemon_that_was_there_is_used_and_left(daemon_before_us: Path) -> None:
+    with opened(50, CUDA_MPS_PIPE_DIRECTORY=str(daemon_before_us)) as gpus:
+        assert [slot.share.granted for slot in gpus.slots] == [66, 66]
+    (daemon,) = daemons()
+    assert daemon.is_running()
+
+
+@pytest.mark.parametrize(("percent", "granted"), [(50, [66, 66]), (100, [132]), ("auto", [132])])
+def test_where_mps_alone_may_use_a_gpu_it_is_asked_through_mps(
+    gpu_machine: GpuMachine, daemon_before_us: Path, percent: Percent, granted: list[int]
+) -> None:
+    gpu_machine.cards(Card(uuid=UUID, compute_mode=3, more={"held": 1}))
+
+    with opened(percent, CUDA_MPS_PIPE_DIRECTORY=str(daemon_before_us)) as gpus:
+        assert [slot.share.granted for slot in gpus.slots] == granted
+        assert {(slot.share.kind, slot.share.total) for slot in gpus.slots} == {("mps", 132)}
+
+
+def test_a_cap_does_not_make_such_a_gpu_look_smaller(
+    gpu_machine: GpuMachine, daemon_before_us: Path
+) -> None:
+    gpu_machine.cards(Card(uuid=UUID, compute_mode=3, more={"held": 1}))
+    control = Control(pipe_directory=daemon_before_us)
+    control.ask("set_default_active_thread_percentage 50")
+    place = replace(PLACE, gpu=replace(PLACE.gpu, sm_count=132))
+
+    with opened("auto", places=[place], CUDA_MPS_PIPE_DIRECTORY=str(daemon_before_us)) as gpus:
+        assert [(slot.share.granted, slot.share.total) for slot in gpus.slots] == [(66, 132)]
+
+
+def test_a_cap_on_such_a_gpu_that_hides_its_size_is_told(
+    gpu_machine: GpuMachine, daemon_before_us: Path
+) -> None:
+    gpu_machine.cards(Card(uuid=UUID, compute_mode=3, more={"held": 1}))
+    control = Control(pipe_directory=daemon_before_us)
+    control.ask("set_default_active_thread_percentage 50")
+    place = replace(PLACE, gpu=replace(PLACE.gpu, sm_count=None))
+
+    with (
+        pytest.raises(MpsError, match="gives 50% of it: how many SMs") as caught,
+        opened("auto", places=[place], CUDA_MPS_PIPE_DIRECTORY=str(daemon_before_us)),
+    ):
+        pass
+    assert "compute mode" in caught.value.remedy
+
+
+def test_a_gpu_that_another_process_has_for_itself_is_not_to_be_had(
+    gpu_machine: GpuMachine,
+) -> None:
+    gpu_machine.cards(Card(uuid=UUID, compute_mode=3, more={"held": 1}))
+
+    with pytest.raises(MpsError) as caught, opened(50):
+        pass
+
+    assert caught.value.problem is MpsProblem.EXCLUSIVE
+    assert not daemons()

@@ -36,19 +36,6 @@ def test_few_clients_have_few_neighbours() -> None:
     assert [slot.name for slot in slots] == ["client-0", "client-1", "client-2"]
 
 
-@pytest.mark.parametrize(("percent", "sms"), [(100, 132), (50, 66), (25, 33), (1, 2), (33, 44)])
-def test_the_most_that_a_percentage_may_give(percent: int, sms: int) -> None:
-    assert plan_gpu_slots([H100], percent, 1)[0].most_sms == sms
-
-
-def test_the_whole_device_needs_no_mps() -> None:
-    (whole,) = plan_gpu_slots([H100], 100, None)
-    (mig,) = plan_gpu_slots([SLICE], 100, None)
-    half, _ = plan_gpu_slots([SLICE], 50, 2)
-
-    assert [slot.mode for slot in (whole, mig, half)] == ["whole", "mig", "mps"]
-
-
 @pytest.mark.parametrize(
     "sizes", [(1,) * 7, (3, 4), (2, 1, 1)], ids=["1g x 7", "3g and 4g", "mixed"]
 )
@@ -68,7 +55,6 @@ def test_one_client_lands_on_each_mig_instance(sizes: tuple[int, ...]) -> None:
 
     assert [slot.uuid for slot in slots] == [offer.uuid for offer in offers]
     assert [slot.total for slot in slots] == [16 * size for size in sizes]
-    assert {slot.mode for slot in slots} == {"mig"}
 
 
 def test_more_clients_than_fit_are_refused_unless_asked_for() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.client.share.mps.test_daemon import PLACE, UUID
 from tests.doubles.fixtures import GpuMachine
+from tests.doubles.nvml.machine import Card
 from tests.tuner.records_of import candidate, plain_task
 from tune_farm.client.share.lane import Lane
 from tune_farm.client.share.mps.child import PATH, ROLE
@@ -23,8 +24,19 @@ from tune_farm.client.sim.child import BEHAVIOR
 from tune_farm.tuner.interfaces import Artifact
 from tune_farm.tuner.measure.messages import Timing
 from tune_farm.tuner.measure.runner import ChildRunner, RunOptions
-from tune_farm.tuner.types import Failed, Fault, Measured
+from tune_farm.tuner.types import Clocks, Failed, Fault, Measured
 
+_CLOCKS = """
+import dataclasses, json, sys
+from pathlib import Path
+from tune_farm.client.share.lane import Lane
+from tune_farm.client.share.mps.handshake import Expected
+from tune_farm.client.share.seat import GpuSeat
+from tune_farm.client.share.seat_guard import SeatGuard
+expected = Expected(uuid=sys.argv[1], total=132, percent=100)
+seat = GpuSeat(expected=expected, environment=(), control=None)
+print(json.dumps(dataclasses.asdict(SeatGuard(Lane(Path("."), "all"), seat).clocks())))
+"""
 CALM = json.dumps({"noise": 0.0, "busy": 0.0, "slowdown": 1.0})
 QUARTER = Expected(uuid=UUID, total=132, percent=25)
 
@@ -89,6 +101,22 @@ def test_a_child_under_its_share_measures(
     assert len(clients(daemon)) == 1
     runner.close()
     assert clients(daemon) == ()
+
+
+def test_a_report_tells_the_clocks_of_its_gpu(
+    runner: ChildRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clocks = Clocks(sm_hertz=1.98e9, memory_hertz=None, events=("power cap",))
+    monkeypatch.setattr(SeatGuard, "clocks", lambda _: clocks)
+
+    assert runner.run(kernel(tmp_path, 1e-5), incumbent_seconds=None).clocks == clocks
+
+
+def test_the_clocks_are_those_of_the_seats_gpu(gpu_machine: GpuMachine) -> None:
+    cards = [Card(uuid=f"GPU-{each}", more={"clock.sm": each * 100}) for each in (7, 8)]
+    gpu_machine.cards(*cards)
+
+    assert json.loads(gpu_machine.python(_CLOCKS, "GPU-8"))["sm_hertz"] == 8e8
 
 
 def test_a_child_that_is_stuck_leaves_mps_before_it_is_killed(

@@ -212,8 +212,9 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 }
 int cuDevicePrimaryCtxRetain(void **context, int device) {
   static int anchor;
-  (void)device;
   *context = &anchor;
+  /* EXCLUSIVE_PROCESS, and an MPS server has it. */
+  if (line_to_daemon < 0 && number(devices[device].prefix, "held", 0)) return 46;
   return news();
 }
 int cuDevicePrimaryCtxRelease_v2(int device) {

@@ -20,6 +20,7 @@ from tune_farm.tuner.records.schema import (
 )
 from tune_farm.tuner.types import (
     Candidate,
+    Clocks,
     Device,
     DeviceClass,
     Failed,
@@ -80,6 +81,13 @@ records = st.builds(
     ),
     predicted_seconds=st.none() | seconds,
     time=seconds,
+    clocks=st.none()
+    | st.builds(
+        Clocks,
+        sm_hertz=st.none() | seconds,
+        memory_hertz=st.none() | seconds,
+        events=st.none() | st.lists(texts, max_size=3).map(tuple),
+    ),
 )
 
 
@@ -104,6 +112,12 @@ def test_object_has_the_keys_that_readers_rely_on(record: Callable[..., Record])
     assert item["device"]["class"]["name"] == "Test CPU"
     assert item["share"] == {"kind": "cores", "asked_percent": 50, "granted": 4, "total": 8}
     assert item["candidate"] == record().candidate.id
+
+
+def test_a_journal_that_does_not_know_clocks_yet_is_read(record: Callable[..., Record]) -> None:
+    item = record_to_json(record(), spent_seconds=1.0)
+    del item["clocks"]
+    assert record_from_json(item).record == record()
 
 
 def test_unknown_keys_are_ignored(record: Callable[..., Record]) -> None:

@@ -22,7 +22,7 @@ offers = [
     for place in granted(list_gpus().gpus, os.environ).places
 ]
 slots = plan_gpu_slots(offers, int(sys.argv[1]), None) if offers else ()
-print(json.dumps([(slot.uuid, slot.mode, slot.total, slot.most_sms) for slot in slots]))
+print(json.dumps([(slot.uuid, slot.asked_percent, slot.total) for slot in slots]))
 """
 SEVEN = tuple(Instance(index=index, uuid=f"MIG-{index}", gi=7 + index) for index in range(7))
 #: Created first, the 3g instance came to lie behind the 4g one.
@@ -60,7 +60,7 @@ def test_one_client_has_each_instance_to_itself(
 ) -> None:
     gpu_machine.cards(Card(uuid="GPU-a", mig_mode=1, memory=NO_PERMISSION, instances=instances))
 
-    assert plan(gpu_machine, 100) == [[uuid, "mig", sms, sms] for uuid, sms in clients]
+    assert plan(gpu_machine, 100) == [[uuid, 100, sms] for uuid, sms in clients]
 
 
 def test_below_the_whole_of_it_mps_divides_each_instance(gpu_machine: GpuMachine) -> None:
@@ -68,7 +68,7 @@ def test_below_the_whole_of_it_mps_divides_each_instance(gpu_machine: GpuMachine
 
     slots = plan(gpu_machine, 50)
 
-    halves = [["MIG-2g", "mps", 32, 16], ["MIG-1g", "mps", 16, 8], ["MIG-3g", "mps", 60, 30]]
+    halves = [["MIG-2g", 50, 32], ["MIG-1g", 50, 16], ["MIG-3g", 50, 60]]
     assert slots == halves * 2
 
 
@@ -77,4 +77,4 @@ def test_of_two_gpus_only_the_granted_instance(gpu_machine: GpuMachine) -> None:
         Card(uuid="GPU-a", mig_mode=1, instances=PAIR), Card(uuid="GPU-b", mig_mode=1)
     )
 
-    assert plan(gpu_machine, 100, CUDA_VISIBLE_DEVICES="MIG-3g") == [["MIG-3g", "mig", 60, 60]]
+    assert plan(gpu_machine, 100, CUDA_VISIBLE_DEVICES="MIG-3g") == [["MIG-3g", 100, 60]]

@@ -62,7 +62,7 @@ def test_a_daemon_of_our_own_serves_one_gpu_and_goes_without_a_trace() -> None:
         pipes = daemon.control.pipe_directory
         assert pipes.stat().st_mode & 0o777 == 0o700
         assert len(str(pipes / "control")) < 100
-        daemon.control.start_server(os.getuid())
+        daemon.control.ask(f"start_server -uid {os.getuid()}")
         (server,) = daemon.control.servers()
         assert daemon.control.status(server) == "ACTIVE"
     finally:
