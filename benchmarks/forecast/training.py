@@ -7,7 +7,7 @@ the first and the last look at held-out rows was chosen on train rows, with GPUs
 (see `spread_of`; in bands of time they covered too little of a left-out GPU, and boards that their
 power holds back are less certain than others), how L2 keeps what came before (smoothly, and in
 A100's and H100's only a half of it), and that rows of softmax and layer norm cost issue slots as
-well as lanes.
+well as lanes. Where held-out rows would have preferred another choice, train rows decided.
 """
 
 from __future__ import annotations
