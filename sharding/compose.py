@@ -34,17 +34,20 @@ whole model's measured time was scored; no number here was fitted to one.
     only reader of their result. The joint kernel moves what enters and leaves, as one of its kind.
 10. Several GPUs: see `sharding.parallel`.
 
-The interval of the total: a law that is wrong for one kernel of a class is wrong for its neighbors,
-so deviations of a class add up, and those of classes add as squares. The rules above are wrong by
-themselves: even measured kernels, summed, miss the measured model by 6% on average (facts sheet),
-which as a normal deviation has nine of ten within 12%.
+The interval: deviations of one kernel's repeats add up; those of different kernels mostly cancel
+(published predictions that miss kernels by 20 to 25% miss models by 2 to 8%: facts) and add as
+squares. Those of convolutions, which may all run by another algorithm, add up. The rules above are
+wrong by themselves: even measured kernels, summed, miss the measured model by 6% on average, which
+as a normal deviation has nine of ten within 12%.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tune_farm.sharding.graphs.operator import Block, Graph, Operator
 from tune_farm.tuner.predictor.forecast.chip import Chip
@@ -68,28 +71,6 @@ class Seconds:
     roofline: float = 0.0  # at the data sheet's peaks
     kernels: int = 0
     is_extrapolated: bool = False  # some kernel is of no kind or size that was measured
-
-    def __add__(self, other: Seconds) -> Seconds:
-        """Of both, as far as their deviations go together."""
-        return Seconds(
-            expected=self.expected + other.expected,
-            low=self.low + other.low,
-            high=self.high + other.high,
-            roofline=self.roofline + other.roofline,
-            kernels=self.kernels + other.kernels,
-            is_extrapolated=self.is_extrapolated or other.is_extrapolated,
-        )
-
-    def repeated(self, times: int) -> Seconds:
-        """Of as many runs."""
-        return Seconds(
-            expected=self.expected * times,
-            low=self.low * times,
-            high=self.high * times,
-            roofline=self.roofline * times,
-            kernels=self.kernels * times,
-            is_extrapolated=self.is_extrapolated,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +130,7 @@ class ModelForecast:
     chip: Chip
     operators: tuple[OperatorForecast, ...]
     classes: Mapping[str, Seconds]  # by the kind of kernel
+    device: Seconds  # of all kernels
     blocks: tuple[BlockForecast, ...]
 
     @property
@@ -172,22 +154,16 @@ class ModelForecast:
         return self.seconds - self.device.expected
 
     @property
-    def device(self) -> Seconds:
-        """Of all kernels."""
-        return sum(self.classes.values(), start=Seconds())
-
-    @property
     def low_seconds(self) -> float:
         """Nine of ten models take at least that, and at most `high_seconds`."""
-        below = [each.expected - each.low for each in self.classes.values()]
-        lowest = min(self.seconds / 2, self.device.roofline)
-        return max(lowest, self.seconds - math.hypot(*below, _OWN_DEVIATION * self.seconds))
+        below = math.hypot(self.device.expected - self.device.low, _OWN_DEVIATION * self.seconds)
+        return max(min(self.seconds / 2, self.device.roofline), self.seconds - below)
 
     @property
     def high_seconds(self) -> float:
         """See `low_seconds`."""
-        above = [each.high - each.expected for each in self.classes.values()]
-        return self.seconds + math.hypot(*above, _OWN_DEVIATION * self.seconds)
+        above = self.device.high - self.device.expected
+        return self.seconds + math.hypot(above, _OWN_DEVIATION * self.seconds)
 
 
 def total(passes: Iterable[Pass]) -> Pass:
@@ -197,30 +173,34 @@ def total(passes: Iterable[Pass]) -> Pass:
 
 def forecast(graph: Graph, chip: Chip, forecaster: Forecaster) -> ModelForecast:
     """The seconds of a model on one GPU, or on the share of one."""
-    known = _predicted(graph, chip, forecaster)
-    operators = []
-    classes: dict[str, Seconds] = {}
-    for block in graph.blocks:
-        for operator in block.operators:
-            own = Seconds()
-            for kernel in operator.kernels():
-                cost = _widened(known[kernel]) if operator.label else known[kernel]
-                own += cost
-                kind = operator.label or kernel.kind.value
-                classes[kind] = classes.get(kind, Seconds()) + cost.repeated(block.times)
+    counts, known = _predicted(graph, chip, forecaster)
+    operators, blocks = [], []
+    of_classes: dict[str, Counter[_Launch]] = {}
+    for block, of_block in zip(graph.blocks, counts, strict=True):
+        forward, backward = Pass(), Pass()
+        for operator, (ahead, back) in zip(block.operators, of_block, strict=True):
+            together = ahead + back
             operators.append(
                 OperatorForecast(
                     block=block.name,
                     name=operator.name,
                     times=block.times,
-                    seconds=own.repeated(block.times),
+                    seconds=_joined(together, known, block.times),
                 )
             )
+            forward += _pass(ahead, known, operator.waits)
+            backward += _pass(back, known, 0)
+            for launch in together:
+                of_class = of_classes.setdefault(known[launch].kind, Counter())
+                of_class[launch] += block.times
+        blocks.append(BlockForecast(block=block, forward=forward, backward=backward))
+    everything = sum(of_classes.values(), start=Counter[_Launch]())
     return ModelForecast(
         chip=chip,
         operators=tuple(operators),
-        classes=classes,
-        blocks=tuple(_timed(block, known) for block in graph.blocks),
+        classes={kind: _joined(counted, known) for kind, counted in of_classes.items()},
+        device=_joined(everything, known),
+        blocks=tuple(blocks),
     )
 
 
@@ -230,53 +210,97 @@ def roofline_seconds(kernel: Kernel, chip: Chip) -> float:
     return max(arithmetic, kernel.moved_bytes / chip.dram_bytes_per_second)
 
 
-def _predicted(graph: Graph, chip: Chip, forecaster: Forecaster) -> dict[Kernel, Seconds]:
-    """Each kernel of the graph once."""
-    kernels = list(
-        dict.fromkeys(kernel for operator, _ in graph.operators() for kernel in operator.kernels())
-    )
-    found = forecaster.predict(kernels, chip)
-    return {
-        kernel: Seconds(
-            expected=float(found.device_seconds[index]),
-            low=float(found.low_seconds[index]),
-            high=float(found.high_seconds[index]),
-            roofline=roofline_seconds(kernel, chip),
-            kernels=1,
-            is_extrapolated=bool(found.is_outside[index]),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cost:
+    """Of one launch."""
+
+    expected: float
+    below: float  # how much less it may take
+    above: float
+    roofline: float
+    kind: str
+    is_convolution: bool
+    is_outside: bool
+
+
+#: A kernel's number, and whether it is a convolution's.
+_Launch: TypeAlias = tuple[int, bool]
+_Counts: TypeAlias = list[tuple[list[_Launch], list[_Launch]]]
+
+
+def _predicted(
+    graph: Graph, chip: Chip, forecaster: Forecaster
+) -> tuple[list[_Counts], dict[_Launch, _Cost]]:
+    """Launches of each block's operators, forward and back, and the cost of each."""
+    numbers: dict[Kernel, int] = {}
+    costs: dict[_Launch, str] = {}
+
+    def numbered(operator: Operator, kernels: Iterable[Kernel]) -> list[_Launch]:
+        found = []
+        for kernel in kernels:
+            launch = numbers.setdefault(kernel, len(numbers)), bool(operator.label)
+            costs.setdefault(launch, operator.label or kernel.kind.value)
+            found.append(launch)
+        return found
+
+    counts = [
+        [
+            (numbered(each, each.forward), numbered(each, each.backward + each.accumulation))
+            for each in block.operators
+        ]
+        for block in graph.blocks
+    ]
+    kernels = list(numbers)
+    told = forecaster.predict(kernels, chip)
+    columns = (told.device_seconds, told.low_seconds, told.high_seconds, told.is_outside)
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    known = {}
+    for launch, kind in costs.items():
+        number, is_convolution = launch
+        expected, low, high, is_outside = rows[number]
+        if is_convolution:
+            low, high = _CONVOLUTION_LOW * low, _CONVOLUTION_HIGH * high
+        known[launch] = _Cost(
+            expected=expected,
+            below=expected - low,
+            above=high - expected,
+            roofline=roofline_seconds(kernels[number], chip),
+            kind=kind,
+            is_convolution=is_convolution,
+            is_outside=is_outside,
         )
-        for index, kernel in enumerate(kernels)
-    }
+    return counts, known
 
 
-def _widened(of_convolution: Seconds) -> Seconds:
+def _joined(launches: Iterable[_Launch], known: Mapping[_Launch, _Cost], times: int = 1) -> Seconds:
+    """Of all launches together; a `Counter` has each as often as it counts."""
+    counted = launches if isinstance(launches, Counter) else Counter(launches)
+    expected = roofline = below = above = below_together = above_together = 0.0
+    is_extrapolated = False
+    for launch, count in counted.items():
+        cost = known[launch]
+        expected += count * cost.expected
+        roofline += count * cost.roofline
+        is_extrapolated |= cost.is_outside or cost.is_convolution
+        if cost.is_convolution:
+            below_together += count * cost.below
+            above_together += count * cost.above
+        else:
+            below += (count * cost.below) ** 2
+            above += (count * cost.above) ** 2
     return Seconds(
-        expected=of_convolution.expected,
-        low=_CONVOLUTION_LOW * of_convolution.low,
-        high=_CONVOLUTION_HIGH * of_convolution.high,
-        roofline=of_convolution.roofline,
-        kernels=of_convolution.kernels,
-        is_extrapolated=True,
+        expected=times * expected,
+        low=times * (expected - math.sqrt(below + below_together**2)),
+        high=times * (expected + math.sqrt(above + above_together**2)),
+        roofline=times * roofline,
+        kernels=times * counted.total(),
+        is_extrapolated=is_extrapolated,
     )
 
 
-def _timed(block: Block, known: Mapping[Kernel, Seconds]) -> BlockForecast:
-    def summed(parts: Iterable[tuple[Sequence[Kernel], int]]) -> Pass:
-        return total(
-            Pass(
-                device_seconds=sum(known[kernel].expected for kernel in kernels),
-                launches=len(kernels),
-                waits=waits,
-            )
-            for kernels, waits in parts
-        )
-
-    return BlockForecast(
-        block=block,
-        forward=summed((each.forward, each.waits) for each in block.operators),
-        backward=summed((_back(each), 0) for each in block.operators),
+def _pass(launches: Sequence[_Launch], known: Mapping[_Launch, _Cost], waits: int) -> Pass:
+    return Pass(
+        device_seconds=sum(known[each].expected for each in launches),
+        launches=len(launches),
+        waits=waits,
     )
-
-
-def _back(operator: Operator) -> tuple[Kernel, ...]:
-    return operator.backward + operator.accumulation

@@ -50,6 +50,7 @@ class Scored:
             "gpu": self.gpu,
             "n": len(self.measured),
             "ours_%": float(errors.mean()),
+            "median_%": float(np.median(errors)),
             "p90_%": float(np.percentile(errors, 90)),
             "worst_x": float(np.exp(np.abs(np.log(self.predicted / self.measured)).max())),
             "in_interval_%": 100.0 * float(inside.mean()),

@@ -2,11 +2,12 @@
 
 Fixed before any held-out row was scored: the laws; the bounds below; that P4's linear rows are left
 out (other kernels than are in use, as the data's own page says); that whoever has no HBM of
-Pascal's kind in its rows takes it for later HBM. What changed between a first and a
-second look at held-out rows was chosen on train rows, each with GPUs left out: intervals (see
-`spread_of`; in bands of time they covered too little of a left-out GPU), how L2 keeps what came
-before (smoothly, and in A100's and H100's only a half of it), and that rows cost issue slots as
-well as lanes.
+Pascal's kind in its rows takes it for later HBM. What changed between
+the first and the last look at held-out rows was chosen on train rows, with GPUs left out: intervals
+(see `spread_of`; in bands of time they covered too little of a left-out GPU, and boards that their
+power holds back are less certain than others), how L2 keeps what came before (smoothly, and in
+A100's and H100's only a half of it), and that rows of softmax and layer norm cost issue slots as
+well as lanes. Where held-out rows would have preferred another choice, train rows decided.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from benchmarks.forecast.fitting import Fit, Found, Parameter, call_seconds, sam
 from tune_farm.tuner.predictor.forecast.catalogue import chip_of
 from tune_farm.tuner.predictor.forecast.chip import Chip
 from tune_farm.tuner.predictor.forecast.kernels import KernelKind
-from tune_farm.tuner.predictor.forecast.laws import law_seconds
+from tune_farm.tuner.predictor.forecast.laws import is_power_bound, law_seconds
 from tune_farm.tuner.predictor.forecast.library import choices
 from tune_farm.tuner.predictor.forecast.products import product_seconds
 from tune_farm.tuner.predictor.forecast.trained import ClassFit, Host, Trained
@@ -186,18 +187,22 @@ def errors_of(
 
 
 def spread_of(
-    rows: Rows, others: Mapping[str, Found], hosts: Mapping[str, Host], seed: int = 0
+    rows: Rows,
+    others: Mapping[str, Found],
+    hosts: Mapping[str, Host],
+    gpus: Sequence[str],
+    seed: int = 0,
 ) -> float:
     """What nine of ten kernels of a GPU that is not among the rows are off by, as a factor.
 
-    From the errors on each GPU of numbers that the others taught. Errors are alike within a GPU, so
-    that 90% of those of four GPUs cover less of the fifth: 78 to 88%, by class. 95% cover 90 to 93.
-    Only rows whose kernel outlasts what the host does behind it tell of the device.
+    From the errors on each of some GPUs of numbers that all others taught. Errors are alike within
+    a GPU, so that 90% of those of four GPUs cover less of the fifth: 78 to 88%, by class. 95% cover
+    90 to 93. Only rows whose kernel outlasts what the host does behind it tell of the device.
     """
-    drawn = sample(rows, TRAIN_GPUS, _ROWS_A_GPU[rows.kind], seed + 1)
+    drawn = sample(rows, gpus, _ROWS_A_GPU[rows.kind], seed + 1)
     found = []
-    for gpu, host in hosts.items():
-        own = drawn.of(gpu)
+    for gpu in gpus:
+        own, host = drawn.of(gpu), hosts[gpu]
         numbers = others[gpu].numbers[rows.kind]
         device = law_seconds(rows.kind, own.sizes, chip_of(gpu), numbers)
         measured = own.seconds - host.call_seconds
@@ -219,14 +224,17 @@ def model_of(
     rows: Mapping[KernelKind, Rows], found: Found, others: Mapping[str, Found], revision: int
 ) -> Trained:
     """All that ships."""
-    classes = {
-        kind: ClassFit(
-            numbers={name: _short(value) for name, value in found.numbers[kind].items()},
+    classes = {}
+    for kind, each in rows.items():
+        numbers, own_hosts = found.numbers[kind], found.hosts[kind]
+        limited = [gpu for gpu in own_hosts if is_power_bound(kind, chip_of(gpu), numbers)]
+        free = [gpu for gpu in own_hosts if gpu not in limited]
+        classes[kind] = ClassFit(
+            numbers={name: _short(value) for name, value in numbers.items()},
             most={name: float(getattr(each.sizes, name).max()) for name in _RANGED[kind]},
-            spread=spread_of(each, others, found.hosts[kind]),
+            spread=spread_of(each, others, own_hosts, free),
+            power_bound_spread=spread_of(each, others, own_hosts, limited or free),
         )
-        for kind, each in rows.items()
-    }
     hosts = {
         kind: {
             gpu: Host(call_seconds=_short(host.call_seconds), gap_seconds=_short(host.gap_seconds))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from tune_farm.tuner.predictor.forecast.kernels import Kernel, KernelKind
@@ -10,6 +11,7 @@ FLOAT_BYTES = 4
 _COLUMNS = 4096  # of a tensor whose shape does not matter, at most
 
 
+@functools.cache
 def linear(rows: int, depth: int, columns: int, *, has_bias: bool = True) -> Kernel:
     """A product with a weight, in cuBLAS."""
     elements = rows * depth + depth * columns + rows * columns + has_bias * columns
@@ -22,6 +24,7 @@ def linear(rows: int, depth: int, columns: int, *, has_bias: bool = True) -> Ker
     )
 
 
+@functools.cache
 def product(batch: int, rows: int, depth: int, columns: int) -> Kernel:
     """Products of as many pairs of matrices, in one launch."""
     elements = rows * depth + depth * columns + rows * columns
@@ -35,6 +38,7 @@ def product(batch: int, rows: int, depth: int, columns: int) -> Kernel:
     )
 
 
+@functools.cache
 def elementwise(rows: int, columns: int, operation: str, moved_bytes: int) -> Kernel:
     """One result for each element."""
     return Kernel(
@@ -46,6 +50,7 @@ def elementwise(rows: int, columns: int, operation: str, moved_bytes: int) -> Ke
     )
 
 
+@functools.cache
 def added(elements: int) -> Kernel:
     """The sum of two tensors, such as gradients: a + b, each of so many elements."""
     columns = math.gcd(elements, _COLUMNS)
@@ -53,27 +58,32 @@ def added(elements: int) -> Kernel:
     return elementwise(elements // columns, columns, "add", moved)
 
 
+@functools.cache
 def filled(rows: int, columns: int) -> Kernel:
     """A constant written."""
     return elementwise(rows, columns, "fill", FLOAT_BYTES * rows * columns)
 
 
+@functools.cache
 def softmax(rows: int, columns: int, *, backward: bool = False) -> Kernel:
     """Of each row; backward reads result and gradient, and writes one."""
     return _of_rows(KernelKind.SOFTMAX, rows, columns, backward)
 
 
+@functools.cache
 def layer_norm(rows: int, columns: int, *, backward: bool = False) -> Kernel:
     """Of each row; backward reads input and gradient, and writes the input's."""
     return _of_rows(KernelKind.LAYER_NORM, rows, columns, backward)
 
 
+@functools.cache
 def reduction(rows: int, columns: int, moved_bytes: int | None = None) -> Kernel:
     """A number from each row."""
     moved = FLOAT_BYTES * rows * (columns + 1) if moved_bytes is None else moved_bytes
     return Kernel(kind=KernelKind.REDUCTION, rows=rows, columns=columns, moved_bytes=moved)
 
 
+@functools.cache
 def copy(rows: int, columns: int, *, transposed: bool = False) -> Kernel:
     """Elements read and written; transposed: read across the lines of the source."""
     return Kernel(
@@ -85,6 +95,7 @@ def copy(rows: int, columns: int, *, transposed: bool = False) -> Kernel:
     )
 
 
+@functools.cache
 def gather(rows: int, columns: int) -> Kernel:
     """Rows of a table, each by a 64-bit index; only what is taken is read."""
     return Kernel(

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 
 import tune_farm
 from tune_farm.cli import main
+from tune_farm.tuner.predictor.forecast import trained as trained_file
 
 ROOT = Path(tune_farm.__file__).parent.parent
 
@@ -163,6 +164,19 @@ def test_mistakes_are_one_line_and_2(arguments: tuple[str, ...], says: str) -> N
     assert result.stdout == ""
 
 
+def test_a_missing_predictor_is_5(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trained_file, "FILE_NAME", "absent.json")
+    trained_file.trained.cache_clear()
+    try:
+        result = asked("bert-base", "--gpu", "h100")
+    finally:
+        trained_file.trained.cache_clear()
+
+    assert result.exit_code == 5
+    assert "absent.json) cannot be read" in result.stderr
+    assert (result.stderr.count("\n"), result.stdout) == (1, "")
+
+
 def test_unknown_operators_are_named(tmp_path: Path) -> None:
     node = helper.make_node("NonZero", ["x"], ["y"])
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])
@@ -193,3 +207,37 @@ def test_it_imports_neither_tvm_nor_ray_and_answers_at_once() -> None:
     )
     assert done.stdout.endswith("\n[]\n")
     assert time.monotonic() - started < 5  # twice what it may take: others run here, too
+
+
+MEASURED = """kind,batch,rows,depth,columns,operation,milliseconds
+linear,1,512,1024,4096,,0.2
+linear,1,2048,1024,1024,,0.21
+linear,1,4096,4096,1024,,1.5
+"""
+
+
+def test_measured_kernels_correct_their_class_and_say_what_that_gains(tmp_path: Path) -> None:
+    (tmp_path / "measured.csv").write_text(MEASURED)
+    settings = ("bert-large", "--gpu", "h100", "--batch", "8", "--seq", "512")
+    corrected = ("--calibrate", str(tmp_path / "measured.csv"))
+
+    before, after = document(*settings), document(*settings, *corrected)
+
+    (gain,) = after["calibration"]
+    assert (gain["kind"], gain["kernels"]) == ("linear", 3)
+    assert before["calibration"] == []
+    told = [
+        {row["class"]: row["seconds"] for row in each["forecasts"][0]["classes"]}
+        for each in (before, after)
+    ]
+    assert told[1]["linear"] / told[0]["linear"] == pytest.approx(gain["factor"])
+    assert told[1]["softmax"] == told[0]["softmax"]
+    assert "calibrated: linear x " in asked(*settings, *corrected).stdout
+
+
+def test_calibration_is_of_one_gpu(tmp_path: Path) -> None:
+    (tmp_path / "measured.csv").write_text(MEASURED)
+    result = asked("bert-large", "--gpu", "h100,l4", "--calibrate", str(tmp_path / "measured.csv"))
+
+    assert result.exit_code == 2
+    assert "measured on one GPU, and 2 are named" in result.stderr

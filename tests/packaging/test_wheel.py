@@ -83,7 +83,8 @@ def test_the_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
     assert {name for name in names if name.endswith(".py")} == modules_of_the_checkout()
     assert {PurePosixPath(name).parts[0] for name in names} == {"tune_farm"}
     assert not [name for name in names if "test" in name or "__pycache__" in name]
-    assert {"tune_farm/py.typed", f"tune_farm/{CONFIG}"} <= names
+    trained = "tune_farm/tuner/predictor/forecast/trained.json"
+    assert {"tune_farm/py.typed", f"tune_farm/{CONFIG}", trained} <= names
 
 
 def test_the_installed_package_is_found_from_anywhere(site: Path, tmp_path: Path) -> None:

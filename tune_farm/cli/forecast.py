@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from tune_farm.cli.forecast_output import Forecast
     from tune_farm.sharding.graphs.operator import Graph, Wanted
     from tune_farm.sharding.parallel import Group
+    from tune_farm.tuner.predictor.forecast.calibration import CalibratedForecaster
     from tune_farm.tuner.predictor.forecast.chip import Chip
     from tune_farm.tuner.predictor.forecast.kernels import Forecaster
 
@@ -85,6 +88,12 @@ _LOG = logging.getLogger(__name__)
     metavar="GB/S",
     help="Of one GPU to the others, both directions together; NVLink's if left out.",
 )
+@click.option(
+    "--calibrate",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Kernels measured on the GPU, comma-separated (see README.md); they correct its forecast.",
+)
 @click.option("--operators", is_flag=True, help="List each operator in place of their classes.")
 @listing_format
 @configured
@@ -102,6 +111,7 @@ def forecast(
     gpus: int,
     microbatches: int,
     link: float | None,
+    calibrate: Path | None,
     operators: bool,
 ) -> None:
     """Forecast the latency of MODEL on GPUs that need not be here: a name or an .onnx file.
@@ -111,21 +121,40 @@ def forecast(
     """
     from tune_farm.cli.forecast_output import Settings, write_forecasts
     from tune_farm.sharding.graphs.operator import Wanted
+    from tune_farm.tuner.predictor.forecast.calibration import Gain
     from tune_farm.tuner.predictor.forecast.catalogue import chip_of
     from tune_farm.tuner.predictor.forecast.shipped import ShippedForecaster
 
-    chips = [chip_of(name.strip()).share(sm_share) for name in gpu.split(",") if name.strip()]
+    wholes = [chip_of(name.strip()) for name in gpu.split(",") if name.strip()]
+    chips = [whole.share(sm_share) for whole in wholes]
     if not chips:
         raise UsageError("no GPU is named", "give --gpu, such as h100,l4")
     wanted = Wanted(batch=batch, sequence=seq, training=mode == "training")
     groups = _groups(chips, wanted, parallel, gpus, microbatches, link)
     graph = _graph(model, wanted, shape, fuse, groups[0])
-    forecaster = ShippedForecaster()
-    settings = Settings(graph=graph, batch=batch, fused=fuse, by_operator=operators)
+    forecaster: Forecaster = ShippedForecaster()
+    gains: tuple[Gain, ...] = ()
+    if calibrate is not None:
+        calibrated = _calibrated(forecaster, calibrate, wholes)
+        forecaster, gains = calibrated, calibrated.gains
+    settings = Settings(
+        graph=graph, batch=batch, fused=fuse, by_operator=operators, calibration=gains
+    )
     found = [_forecast(graph, *each, forecaster) for each in zip(chips, groups, strict=True)]
     for each in found:
         _warn_of_memory(each, groups[0])
     write_forecasts(found, settings, format)
+
+
+def _calibrated(base: Forecaster, path: Path, chips: Sequence[Chip]) -> CalibratedForecaster:
+    from tune_farm.tuner.predictor.forecast.calibration import CalibratedForecaster
+    from tune_farm.tuner.predictor.forecast.measured import read_measured
+
+    if len(chips) != 1:
+        raise UsageError(
+            f"kernels are measured on one GPU, and {len(chips)} are named", "give --gpu one name"
+        )
+    return CalibratedForecaster(base, read_measured(path), chips[0])
 
 
 def _groups(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import click
 
@@ -12,6 +12,7 @@ from tune_farm.cli.options import write_listing
 from tune_farm.sharding.compose import ModelForecast, Seconds
 from tune_farm.sharding.graphs.operator import Graph
 from tune_farm.sharding.parallel import Group, GroupForecast
+from tune_farm.tuner.predictor.forecast.calibration import Gain
 
 DTYPE = "float32"
 _MARK = "EXTRAPOLATED"
@@ -36,6 +37,7 @@ class Settings:
     batch: int  # of all GPUs of a group
     fused: bool
     by_operator: bool
+    calibration: tuple[Gain, ...] = ()  # by kernels measured on the GPU
 
     @property
     def mode(self) -> str:
@@ -61,6 +63,8 @@ def write_forecasts(forecasts: Sequence[Forecast], settings: Settings, form: str
         write_listing([_shown(row) for row in _rows(each, settings.by_operator)], "table")
         for line in _notes(each):
             click.echo(line)
+    for gain in settings.calibration:
+        click.echo(_calibrated(gain))
 
 
 def _document(forecasts: Sequence[Forecast], settings: Settings) -> dict[str, object]:
@@ -73,8 +77,19 @@ def _document(forecasts: Sequence[Forecast], settings: Settings) -> dict[str, ob
         "dtype": DTYPE,
         "fused": settings.fused,
         "parameters": graph.parameters,
+        "calibration": [{**asdict(each), "kind": each.kind.value} for each in settings.calibration],
         "forecasts": [_described(each) for each in forecasts],
     }
+
+
+def _calibrated(gain: Gain) -> str:
+    told = f"calibrated: {gain.kind.value} x {gain.factor:.2f} by {gain.kernels} measured kernels"
+    if gain.error_after is None:
+        return f"{told}, too few to tell what that gains"
+    return (
+        f"{told}: error {100 * gain.error_before:.1f}% before, "
+        f"{100 * gain.error_after:.1f}% after, each left out in turn"
+    )
 
 
 def _described(forecast: Forecast) -> dict[str, object]:
@@ -171,7 +186,7 @@ def _row(name: dict[str, object], seconds: Seconds, whole: float) -> dict[str, o
 
 
 def _shown(row: dict[str, object]) -> dict[str, object]:
-    """A row for people: milliseconds with four digits."""
+    """A row for people: milliseconds."""
     shown: dict[str, object] = {}
     for key, value in row.items():
         if key.endswith("seconds") and isinstance(value, float):
@@ -182,13 +197,18 @@ def _shown(row: dict[str, object]) -> dict[str, object]:
 
 
 def _milliseconds(seconds: float) -> str:
+    """Four digits, of those behind the point at most four."""
     value = 1e3 * seconds
+    if value < 1:
+        return f"{value:.4f}"
     return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _title(one: ModelForecast, settings: Settings) -> str:
     chip, graph = one.chip, settings.graph
     batch = "" if graph.batch is None else f", batch {graph.batch}"
+    if graph.batch not in (None, settings.batch):
+        batch += f" at a time of {settings.batch}"
     sequence = "" if graph.sequence is None else f", sequence {graph.sequence}"
     sms = f"{chip.sms} SMs" if chip.sms == chip.total_sms else f"{chip.sms} of {chip.total_sms} SMs"
     fused = ", fused" if settings.fused else ""

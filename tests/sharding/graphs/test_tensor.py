@@ -31,7 +31,7 @@ def permuted_and_reshaped(draw: st.DrawFn) -> tuple[np.ndarray, tuple[int, ...]]
     return array, tuple(wanted) or (1,)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(permuted_and_reshaped())
 def test_a_view_is_possible_where_numpy_makes_no_copy(
     case: tuple[np.ndarray, tuple[int, ...]],

@@ -45,6 +45,11 @@ def law_seconds(kind: KernelKind, sizes: Sizes, chip: Chip, numbers: Numbers) ->
     return np.clip(seconds, roof, longest)
 
 
+def is_power_bound(kind: KernelKind, chip: Chip, numbers: Numbers) -> bool:
+    """Whether the board's power holds back what the lanes could do."""
+    return kind in PRODUCTS and sustained_flops(chip, numbers) < chip.peak_flops
+
+
 def roof_seconds(kind: KernelKind, sizes: Sizes, chip: Chip, *, is_half: bool = False) -> Floats:
     """The physical limit, (kernels,): peak multiply-adds, or each byte once at the peak of DRAM.
 

@@ -19,7 +19,6 @@ from tune_farm.tuner.predictor.forecast.generation import (
     WARP,
     mixed_instructions,
     most_threads,
-    useful_l2_bytes,
 )
 from tune_farm.tuner.predictor.forecast.sizes import Sizes
 from tune_farm.tuner.predictor.forecast.streams import dram_rate, l2_rate, missed_bytes
@@ -66,7 +65,8 @@ def _seconds(
     places = np.maximum(np.floor(most_threads(chip) / threads), 1.0)
     sharers = chip.sms if chip.is_instance else chip.total_sms  # of L2: other shares crowd it, too
     running = np.minimum(rows, sharers * places) * sizes.columns * 4.0
-    crowded = (numbers["crowd"] * running / useful_l2_bytes(chip)) ** numbers["crowd_steepness"]
+    # All of L2: a row is asked for by one SM alone.
+    crowded = (numbers["crowd"] * running / chip.l2_bytes) ** numbers["crowd_steepness"]
     missed = crowded / (1.0 + crowded)
     again = 4.0 * rows * sizes.columns * (reads - 1.0)
     dram = missed_bytes(sizes.moved_bytes, chip, numbers) + again * missed

@@ -11,6 +11,7 @@ from tune_farm.tuner.predictor.forecast.chip import Chip
 from tune_farm.tuner.predictor.forecast.kernels import Forecasts, Kernel, KernelKind
 from tune_farm.tuner.predictor.forecast.laws import (
     PRODUCTS,
+    is_power_bound,
     law_seconds,
     roof_seconds,
     sustained_roof_seconds,
@@ -92,7 +93,9 @@ class ShippedForecaster:
         """Seconds, their interval, and whether it is a roofline that tells them; (kernels,)."""
         fit = self._model.classes[_lender(kind)]
         seconds = law_seconds(kind, sizes, chip, {**fit.numbers, **self._rest})
-        spread = fit.spread * (1.0 if kind in TRAINED_KINDS else _BORROWED_WIDER)
+        is_bound = is_power_bound(kind, chip, fit.numbers)
+        spread = fit.power_bound_spread if is_bound else fit.spread
+        spread *= 1.0 if kind in TRAINED_KINDS else _BORROWED_WIDER
         limit = roof_seconds(kind, sizes, chip, is_half=dtype in _HALVES)
         is_outside = _is_outside(sizes, fit)
         if kind in PRODUCTS and dtype != _FULL:

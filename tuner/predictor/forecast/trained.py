@@ -30,6 +30,7 @@ class ClassFit:
     numbers: Mapping[str, float]  # of its law
     most: Mapping[str, float]  # of what it depends on, among the rows that it was fitted to
     spread: float  # nine of ten kernels last between the law over it and the law times it
+    power_bound_spread: float  # the same where the board's power bounds products
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,7 @@ def written(model: Trained) -> str:
                 "numbers": dict(fit.numbers),
                 "most": dict(fit.most),
                 "spread": fit.spread,
+                "power_bound_spread": fit.power_bound_spread,
             }
             for kind, fit in model.classes.items()
         },
@@ -125,10 +127,10 @@ def _read(body: Any) -> Trained:
         most = {key: float(value) for key, value in item["most"].items()}
         if not most or not most.keys() <= RANGED:
             raise KeyError(f"most of {name}")
-        spread = float(item["spread"])
-        if not 1.0 <= spread < 100.0:
-            raise ValueError(f"spread of {name}: {spread}")
-        classes[KernelKind(name)] = ClassFit(numbers=numbers, most=most, spread=spread)
+        spreads = {key: float(item[key]) for key in ("spread", "power_bound_spread")}
+        if not all(1.0 <= spread < 100.0 for spread in spreads.values()):
+            raise ValueError(f"spread of {name}: {spreads}")
+        classes[KernelKind(name)] = ClassFit(numbers=numbers, most=most, **spreads)
     hosts = {
         KernelKind(name): {gpu: Host(**each) for gpu, each in item.items()}
         for name, item in body["hosts"].items()
