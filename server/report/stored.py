@@ -50,6 +50,7 @@ def load_summary(directory: Path) -> Summary:
     journal = directory / JOURNAL
     if not journal.exists():
         what = "has no records" if directory.is_dir() else "is not a directory"
+        what = what if directory.exists() else "does not exist"
         raise UsageError(
             f"{directory} is not a run directory: it {what}",
             "name the directory that `tune-farm run` printed",

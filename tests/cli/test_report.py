@@ -127,7 +127,11 @@ def test_running_run_names_its_owner(tmp_path: Path) -> None:
     assert "UNFINISHED" in result.stdout
 
 
-def test_no_run_directory(tmp_path: Path) -> None:
-    result = call(tmp_path)
+@pytest.mark.parametrize(
+    ("name", "what"), [("", "has no records"), ("absent", "does not exist"), ("file", "is not a")]
+)
+def test_no_run_directory(tmp_path: Path, name: str, what: str) -> None:
+    (tmp_path / "file").touch()
+    result = call(tmp_path / name)
     assert isinstance(result.exception, UsageError)
-    assert "is not a run directory" in str(result.exception)
+    assert f"is not a run directory: it {what}" in str(result.exception)
