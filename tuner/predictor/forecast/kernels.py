@@ -54,9 +54,7 @@ class Forecasts:
     device_seconds: Floats  # on the GPU, without what a launch costs on the host
     low_seconds: Floats  # nine of ten lie between low and high
     high_seconds: Floats
-    is_outside: NDArray[
-        np.bool_
-    ]  # of what the predictor was trained on: the roofline, with a wide interval
+    is_outside: NDArray[np.bool_]  # of the training's range: a roofline, with a wide interval
 
 
 class Forecaster(Protocol):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tune_farm.tuner.predictor.forecast.chip import Chip
 from tune_farm.tuner.predictor.forecast.products import Cut, product_seconds
 from tune_farm.tuner.predictor.forecast.sizes import Sizes
+from tune_farm.tuner.predictor.roofs import rounds
 
 Floats = NDArray[np.float64]
 Tiles = tuple[tuple[int, int], ...]  # rows along M, columns along K
@@ -23,6 +24,9 @@ Tiles = tuple[tuple[int, int], ...]  # rows along M, columns along K
 _SPLITS = (1, 2, 3, 4, 6, 8, 16)
 #: Least of N for each split.
 _LEAST_DEPTH = 64.0
+#: Rounds of the largest tile beyond which blocks are many enough without splits.
+_ENOUGH_ROUNDS = 8.0
+_LARGEST = 128.0
 
 _PASCAL, _VOLTA, _AMPERE, _HOPPER = (6, 0), (7, 0), (8, 0), (9, 0)
 _ANY_NARROW: Tiles = ((128, 32), (32, 128), (32, 32), (32, 64))
@@ -72,9 +76,21 @@ def chosen(sizes: Sizes, chip: Chip, numbers: Mapping[str, float], *, is_batched
 
 
 def _asked(sizes: Sizes, chip: Chip, numbers: Mapping[str, float], *, is_batched: bool) -> Floats:
-    """The law for each choice, (kernels, choices); infinite where N is too short for the splits."""
+    """The law for each choice, (kernels, choices); infinite where splits are out of question."""
     cuts = choices(chip, is_batched=is_batched)
-    column = sizes.beside()
-    seconds = product_seconds(column, cuts, chip, numbers)
-    is_short = (cuts.splits > 1) & (column.depth < _LEAST_DEPTH * cuts.splits)
-    return np.where(is_short, np.inf, seconds)
+    plain = int((cuts.splits == 1).sum())  # they come first
+    seconds = np.full((len(sizes), len(cuts.splits)), np.inf)
+    whole = Cut(rows=cuts.rows[:plain], columns=cuts.columns[:plain], splits=cuts.splits[:plain])
+    seconds[:, :plain] = product_seconds(sizes.beside(), whole, chip, numbers)
+    tiles = rounds(sizes.rows, _LARGEST) * rounds(sizes.columns, _LARGEST)
+    is_few = sizes.batch * tiles < _ENOUGH_ROUNDS * chip.sms
+    some = np.flatnonzero(is_few & (sizes.depth >= 2 * _LEAST_DEPTH))
+    if plain < len(cuts.splits) and len(some):
+        parts = Cut(
+            rows=cuts.rows[plain:], columns=cuts.columns[plain:], splits=cuts.splits[plain:]
+        )
+        column = sizes.take(some).beside()
+        is_short = column.depth < _LEAST_DEPTH * parts.splits
+        told = np.where(is_short, np.inf, product_seconds(column, parts, chip, numbers))
+        seconds[some, plain:] = told
+    return seconds
