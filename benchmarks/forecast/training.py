@@ -8,6 +8,11 @@ the first and the last look at held-out rows was chosen on train rows, with GPUs
 power holds back are less certain than others), how L2 keeps what came before (smoothly, and in
 A100's and H100's only a half of it), and that rows of softmax and layer norm cost issue slots as
 well as lanes. Where held-out rows would have preferred another choice, train rows decided.
+
+No train row could decide two things: what 128-lane SMs since Ampere lose (`generation`), and that
+the host of an unseen GPU has the least call and the least gap of all hosts, each for itself. That
+rule was written down before, and followed only after the first look; it is no part of a model's
+time.
 """
 
 from __future__ import annotations
