@@ -65,6 +65,6 @@ def main(run_id: str, temp_dir: str) -> None:
     sys.stdin.buffer.read()
     stop_below(Path(temp_dir))  # an MPS daemon is told to end before anybody kills it
     for _ in range(2):
-        end_leftovers(run_id, _GRACE_SECONDS)
+        end_leftovers(run_id, _GRACE_SECONDS, Path(temp_dir))
     destroy_left(Path(temp_dir))  # nobody uses it any more
     shutil.rmtree(temp_dir, ignore_errors=True)

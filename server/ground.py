@@ -39,5 +39,5 @@ def ground(run_id: str) -> Iterator[Ground]:
         cleaner = Cleaner(run_id, temp_dir)
         stack.callback(cleaner.close)
         stack.callback(shutil.rmtree, temp_dir, ignore_errors=True)
-        stack.callback(end_leftovers, run_id, _GRACE_SECONDS)
+        stack.callback(end_leftovers, run_id, _GRACE_SECONDS, temp_dir)
         yield Ground(temp_dir=temp_dir, interrupts=interrupts)

@@ -179,6 +179,12 @@ def cpu_place(percent: int, clients: int | None) -> Place:
 
 
 def _cpu(selection: Selection, wish: Wish) -> Place:
+    for is_wanted, option in (
+        (wish.in_partitions, "--static-partitions"),
+        (wish.oversubscribes, "--oversubscribe"),
+    ):
+        if is_wanted:
+            raise UsageError(f"{option} is for GPUs, and this run is for the CPU", "leave it out")
     slots = plan_slots(selection.cores, _percent(wish), wish.clients)
     device = cpu_device()
     return Place(

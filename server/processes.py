@@ -30,14 +30,19 @@ def make_temp_dir() -> Path:
     return path
 
 
-def end_leftovers(run_id: str, grace_seconds: float) -> list[str]:
+def end_leftovers(run_id: str, grace_seconds: float, folder: Path | None = None) -> list[str]:
     """Wait for all other processes of a run to end, then end them.
+
+    Args:
+        run_id: the run.
+        grace_seconds: how long to wait.
+        folder: of the run alone, as `processes_of` takes it.
 
     Returns:
         The command lines of those that had to be ended.
     """
     deadline = time.monotonic() + grace_seconds
-    while (left := processes_of(run_id)) and time.monotonic() < deadline:
+    while (left := processes_of(run_id, folder)) and time.monotonic() < deadline:
         time.sleep(0.05)
     ended = []
     for process in left:

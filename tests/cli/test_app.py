@@ -148,8 +148,9 @@ def test_help_imports_nothing_heavy() -> None:
     assert time.monotonic() - started < 5
 
 
-def test_a_closed_pipe_is_quiet() -> None:
-    code = "import tune_farm.cli as cli; cli.main(['--help'])"
+@pytest.mark.parametrize("arguments", [["--help"], ["forecast", "gpt3-xl", "--gpu", "l4"]])
+def test_a_closed_pipe_is_quiet(arguments: list[str]) -> None:
+    code = f"import tune_farm.cli as cli; cli.main({arguments})"
     process = subprocess.Popen(
         [sys.executable, "-c", code],
         stdout=subprocess.PIPE,
@@ -163,3 +164,26 @@ def test_a_closed_pipe_is_quiet() -> None:
     with process.stderr:
         assert process.stderr.read() == ""
     assert process.wait(timeout=30) == 128 + signal.SIGPIPE
+
+
+def test_a_table_in_a_closed_pipe_is_quiet() -> None:
+    # rich ends the process by itself there.
+    code = (
+        "from tune_farm.cli.errors import exit_code_of; from rich.console import Console; "
+        "import sys; sys.exit(exit_code_of(lambda: Console().print('a line')))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=30) == 128 + signal.SIGPIPE
+
+
+def test_a_closed_stdout_is_no_bug() -> None:
+    command = f"{sys.executable} -m tune_farm forecast gpt3-xl --gpu l4 >&-"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr) == (0, "")

@@ -39,6 +39,8 @@ def refusal(folder: Path, *arguments: str | Path, code: int = 2) -> str:
         (("--budget", "5 parsecs"), "'5 parsecs'"),
         (("--tasks", "99"), "task 99"),
         (("--device", "toaster"), "toaster"),
+        (("--device", "cpu", "--static-partitions"), "--static-partitions is for GPUs"),
+        (("--device", "cpu", "--oversubscribe"), "--oversubscribe is for GPUs"),
         (("--target", "toaster"), "toaster"),
         (("--resume",), "--out"),
         (("--resume", "--restart"), "exclude each other"),

@@ -69,14 +69,16 @@ def exit_code_of(command: Callable[[], object]) -> int:
     stdout = sys.stdout
     try:
         code = _run(command)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is where the shell closed it
+            sys.stdout.flush()
     except BrokenPipeError:
         _let_stdout_go()
         return _PIPE_CLOSED
-    except SystemExit:
-        if sys.stdout is stdout:
+    except SystemExit as end:
+        # click and rich may meet the closed pipe first: one swaps stdout, and both exit with 1.
+        if sys.stdout is stdout and not isinstance(end.__context__, BrokenPipeError):
             raise
-        return _PIPE_CLOSED  # click met the closed pipe first: it swaps stdout and exits with 1
+        return _PIPE_CLOSED
     return code
 
 

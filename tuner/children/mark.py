@@ -16,12 +16,20 @@ def mark(run_id: str) -> None:
     os.environ[MARKER] = run_id
 
 
-def processes_of(run_id: str) -> list[psutil.Process]:
-    """All other live processes that carry a run's mark."""
+def processes_of(run_id: str, folder: Path | None = None) -> list[psutil.Process]:
+    """All other live processes that carry a run's mark.
+
+    Args:
+        run_id: the mark.
+        folder: of the run alone; who has lost the mark is known by a file in there.
+    """
     found = []
     for process in psutil.process_iter():
         try:
-            is_ours = process.pid != os.getpid() and carries(process.pid, run_id)
+            is_ours = process.pid != os.getpid() and (
+                carries(process.pid, run_id)
+                or (folder is not None and has_lost_all_for(process.pid, folder))
+            )
             if is_ours and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except (psutil.Error, OSError):
@@ -40,3 +48,17 @@ def carries(pid: int, run_id: str, root: Path = Path("/proc")) -> bool:
     """
     words = (root / str(pid) / "environ").read_bytes().split(b"\0")
     return f"{MARKER}={run_id}".encode() in words
+
+
+def has_lost_all_for(pid: int, folder: Path, root: Path = Path("/proc")) -> bool:
+    """Whether a process has no environment any more, and a file of a folder open.
+
+    A new title can take the memory of the whole environment; Ray's agents keep their logs open.
+
+    Raises:
+        OSError: the process is gone, or another user's.
+    """
+    own = root / str(pid)
+    if (own / "environ").read_bytes().strip(b"\0"):
+        return False
+    return any(each.readlink().is_relative_to(folder) for each in (own / "fd").iterdir())

@@ -105,5 +105,5 @@ def test_damaged_summary_is_named(run: Path, text: str) -> None:
 def test_no_run_directory(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no records"):
         load_summary(tmp_path)
-    with pytest.raises(UsageError, match="is not a directory"):
+    with pytest.raises(UsageError, match="does not exist"):
         load_summary(tmp_path / "none")
