@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.forecast.data import plain_operation, read
+from tune_farm.sharding.graphs import launches
 from tune_farm.tuner.predictor.forecast.kernels import Kernel, KernelKind
 
 _MOVED_AXES = ("permute", "transpose")
@@ -68,10 +69,10 @@ def kernels_of(item: Mapping[str, str]) -> tuple[Kernel, ...]:
     name, sizes = operators[0]
     if name == "BMM":
         batch, rows, depth, columns = sizes
-        return (*_copies(item), product(batch, rows, depth, columns))
+        return (*_copies(item), launches.product(batch, rows, depth, columns))
     if name == "Linear":
         rows, depth, columns = sizes
-        return (linear(rows, depth, columns),)
+        return (launches.linear(rows, depth, columns, has_bias=False),)
     if name.startswith("VEC"):
         operation = plain_operation(name.removeprefix("VEC"))
         inputs = json.loads(item["input_shapes"])
@@ -84,29 +85,6 @@ def kernels_of(item: Mapping[str, str]) -> tuple[Kernel, ...]:
             Kernel(kind=kind, rows=rows, columns=columns, moved_bytes=moved, operation=operation),
         )
     return ()
-
-
-def product(batch: int, rows: int, depth: int, columns: int) -> Kernel:
-    """A batched product of 32-bit floats."""
-    return Kernel(
-        kind=KernelKind.BATCHED_PRODUCT,
-        batch=batch,
-        rows=rows,
-        depth=depth,
-        columns=columns,
-        moved_bytes=4 * batch * (rows * depth + depth * columns + rows * columns),
-    )
-
-
-def linear(rows: int, depth: int, columns: int) -> Kernel:
-    """A linear layer of 32-bit floats."""
-    return Kernel(
-        kind=KernelKind.LINEAR,
-        rows=rows,
-        depth=depth,
-        columns=columns,
-        moved_bytes=4 * (rows * depth + depth * columns + rows * columns),
-    )
 
 
 def _copies(item: Mapping[str, str]) -> list[Kernel]:

@@ -14,6 +14,7 @@ from tune_farm.sharding.graphs.operator import Block, Graph, Wanted
 from tune_farm.sharding.graphs.products import linear, matmul
 from tune_farm.sharding.graphs.tape import Tape
 from tune_farm.sharding.graphs.tensor import Tensor
+from tune_farm.sharding.graphs.text import check_length, text_graph
 from tune_farm.tuner.errors import UsageError
 
 
@@ -43,21 +44,12 @@ def gpt2(name: str, config: Gpt2Config, wanted: Wanted) -> Graph:
     Raises:
         UsageError: the sequence is longer than the model's, or heads don't divide among the GPUs.
     """
-    if not 1 <= wanted.sequence <= config.positions:
-        cause = f"{name}: a sequence of {wanted.sequence} tokens is out of range"
-        raise UsageError(cause, f"give one from 1 to {config.positions}")
+    check_length(name, wanted, config.positions)
     if config.heads % wanted.ways:
         cause = f"{name}: {config.heads} heads don't divide among {wanted.ways} GPUs"
         raise UsageError(cause, "give a number of GPUs that divides them")
     blocks = (_embeddings(config, wanted), _layer(config, wanted), _head(config, wanted))
-    return Graph(
-        name=name,
-        blocks=blocks,
-        batch=wanted.batch,
-        sequence=wanted.sequence,
-        training=wanted.training,
-        boundary_bytes=4 * wanted.batch * wanted.sequence * config.hidden,
-    )
+    return text_graph(name, wanted, blocks, config.hidden)
 
 
 def _embeddings(config: Gpt2Config, wanted: Wanted) -> Block:

@@ -10,7 +10,7 @@ from tune_farm.sharding.graphs.operator import Block, Graph, Wanted
 from tune_farm.sharding.graphs.products import linear, matmul
 from tune_farm.sharding.graphs.tape import Tape
 from tune_farm.sharding.graphs.tensor import Tensor
-from tune_farm.tuner.errors import UsageError
+from tune_farm.sharding.graphs.text import check_length, text_graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,18 +35,9 @@ def opt(name: str, config: OptConfig, wanted: Wanted) -> Graph:
     Raises:
         UsageError: the sequence is longer than the model's.
     """
-    if not 1 <= wanted.sequence <= config.positions:
-        cause = f"{name}: a sequence of {wanted.sequence} tokens is out of range"
-        raise UsageError(cause, f"give one from 1 to {config.positions}")
+    check_length(name, wanted, config.positions)
     blocks = (_embeddings(config, wanted), _layer(config, wanted), _head(config, wanted))
-    return Graph(
-        name=name,
-        blocks=blocks,
-        batch=wanted.batch,
-        sequence=wanted.sequence,
-        training=wanted.training,
-        boundary_bytes=4 * wanted.batch * wanted.sequence * config.hidden,
-    )
+    return text_graph(name, wanted, blocks, config.hidden)
 
 
 def _embeddings(config: OptConfig, wanted: Wanted) -> Block:

@@ -38,7 +38,7 @@ def chip_of(spec: str) -> Chip:
     if spec.endswith(".toml"):
         if not path.is_file():
             raise UsageError(f"there is no file {spec}", "give a name of `configs/gpus` or a file")
-        return _whole(spec, path.read_text(encoding="utf-8"))
+        return _whole(spec, _parsed(spec, path.read_text(encoding="utf-8")))
     names = _names()
     found = names.get(_plain(spec))
     if found is not None:
@@ -53,17 +53,23 @@ def chip_of(spec: str) -> Chip:
 @functools.cache
 def catalogue() -> Mapping[str, Chip]:
     """Every whole GPU by its short name."""
-    found = {}
-    for each in sorted((files("tune_farm.configs") / "gpus").iterdir(), key=lambda f: f.name):
-        if each.name.endswith(".toml"):
-            found[each.name.removesuffix(".toml")] = _whole(each.name, each.read_text())
-    return found
+    return {name: _whole(f"{name}.toml", item) for name, item in _items().items()}
 
 
 def instances(name: str) -> Mapping[str, Chip]:
     """The MIG instances of a GPU of the catalogue by profile, such as "1g.10gb"."""
-    item = _parsed(name, (files("tune_farm.configs") / "gpus" / f"{name}.toml").read_text())
-    return {each["profile"]: _instance(catalogue()[name], each) for each in item.get("mig", [])}
+    mig = _items()[name].get("mig", [])
+    return {each["profile"]: _instance(catalogue()[name], each) for each in mig}
+
+
+@functools.cache
+def _items() -> Mapping[str, dict[str, Any]]:
+    """The files of the catalogue, by short name."""
+    return {
+        each.name.removesuffix(".toml"): _parsed(each.name, each.read_text())
+        for each in sorted((files("tune_farm.configs") / "gpus").iterdir(), key=lambda f: f.name)
+        if each.name.endswith(".toml")
+    }
 
 
 @functools.cache
@@ -71,8 +77,7 @@ def _names() -> Mapping[str, Chip]:
     """All that a GPU may be called by, in plain form."""
     found: dict[str, Chip] = {}
     for name, chip in catalogue().items():
-        item = _parsed(name, (files("tune_farm.configs") / "gpus" / f"{name}.toml").read_text())
-        for alias in (name, chip.name, *item.get("aliases", [])):
+        for alias in (name, chip.name, *_items()[name].get("aliases", [])):
             assert found.setdefault(_plain(alias), chip) == chip, alias
         for profile, instance in instances(name).items():
             found[f"{_plain(name)}/{profile}"] = instance
@@ -104,8 +109,7 @@ def _parsed(source: str, text: str) -> dict[str, Any]:
         raise UsageError(f"{source} is not TOML: {error}", _COMPARE) from None
 
 
-def _whole(source: str, text: str) -> Chip:
-    item = _parsed(source, text)
+def _whole(source: str, item: Mapping[str, Any]) -> Chip:
     required = _TEXTS | _COUNTS | _SIZES
     missing, unknown = sorted(required - item.keys()), sorted(item.keys() - required - _EXTRA)
     if missing or unknown:
